@@ -1,0 +1,54 @@
+# `make serve` and `make test` are all the set-up there is: they make the virtual environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
+
+.PHONY: help serve test lint unit bench crash openapi lock clean
+
+help: ## What each target does
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# A stamp a lock: the environment is made anew only when what it must hold has changed.
+$(VENV)/serve.stamp: requirements/serve.txt pyproject.toml
+	@echo "Installing what the service needs into $(VENV) ..."
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version) if sys.version_info < (3, 11) else 0'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/serve.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/serve.stamp
+	@echo "Installing what the tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+serve: $(VENV)/serve.stamp ## Run the service on http://127.0.0.1:8000 with a database of its own
+	@exec $(BIN)/rendezvous serve
+
+test: $(VENV)/dev.stamp lint unit ## Everything that must hold: style, types, imports, tests, coverage
+
+lint: $(VENV)/dev.stamp ## Style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/dev.stamp ## The tests, with branch coverage
+	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/dev.stamp ## Measure speed as ratios; writes docs/bench.md
+	$(BIN)/python -m bench
+
+crash: $(VENV)/dev.stamp ## Kill workers, the service and Postgres in mid-load; nothing acknowledged may be lost
+	$(BIN)/python -m bench.crash
+
+openapi: $(VENV)/dev.stamp ## Write openapi.yaml anew from the code
+	$(BIN)/python -m service.api.spec > openapi.yaml
+
+lock: $(VENV)/dev.stamp ## Write the locks in requirements/ anew from pyproject.toml
+	$(COMPILE) --extra server --extra embedded --group build -o requirements/serve.txt
+	$(COMPILE) --extra server --extra embedded --group dev -o requirements/dev.txt
+
+clean: ## Remove what was built here
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The game service for Royal Rendezvous and its family."""

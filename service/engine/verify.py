@@ -1,0 +1,456 @@
+"""The verifier: reads a replay document strictly and says what it is worth.
+
+It trusts nothing that it can compute: it deals the cards from the seed, plays the log move by move,
+and compares what comes out with what the document claims. It never raises on bad input.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Any, Final, Literal
+
+from service.engine.deals import DEAL_SPECS, deal
+from service.engine.errors import BadSeedError, EngineError
+from service.engine.game import LOG_LIMIT, Game
+from service.engine.moves import Move, table
+from service.engine.replay import (
+    FORMAT,
+    Json,
+    canonical,
+    commitment,
+    commitment_context,
+    digest,
+    result,
+)
+from service.engine.rulesets import RULESETS
+
+LEVELS: Final = ("structure", "deal", "rules", "outcome", "digest", "signature")
+MAX_DOCUMENT_BYTES: Final = 1 << 20
+"""Longest document that is read; a full log of 2,000 entries takes less than a tenth of it."""
+
+_MAX_INTEGER: Final = 2**53 - 1
+_HEX_64: Final = r"[0-9a-f]{64}"
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NAME: Final = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_ENTRY: Final = r"(?:[a-z0-9]+(?:-[CDHS])?:[a-z0-9]+(?:-[CDHS])?|undo|resign|hint)"
+_STATUSES: Final = ("playing", "won", "lost", "resigned", "timed-out")
+
+
+State = Literal["pass", "fail", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Where a document failed, and why.
+
+    Attributes:
+        level: The level that failed.
+        code: Stable name of the kind of fault.
+        detail: One sentence for a person.
+        pointer: JSON Pointer to the member at fault, where there is one.
+        ply: Index of the log entry at fault, where there is one.
+    """
+
+    level: str
+    code: str
+    detail: str
+    pointer: str | None = None
+    ply: int | None = None
+
+    def as_json(self) -> Json:
+        """Return the problem with absent members left out."""
+        members = {"level": self.level, "code": self.code, "detail": self.detail}
+        place = {"pointer": self.pointer, "ply": self.ply}
+        return {**members, **{name: value for name, value in place.items() if value is not None}}
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a verifier says of one document.
+
+    Attributes:
+        verdict: ``valid``; ``invalid``; ``incomplete``: sound so far, but the game is not finished
+            or its hidden deal not yet opened; ``unsupported``: a format, ruleset or deal spec that
+            this verifier does not know.
+        levels: For each level its state, and for ``skipped`` the reason.
+        result: What the log gives, once the rules level has passed.
+        problem: What failed first, or what is not supported.
+    """
+
+    verdict: Literal["valid", "invalid", "incomplete", "unsupported"] = "invalid"
+    levels: dict[str, tuple[State, str]] = field(default_factory=dict)
+    result: Json | None = None
+    problem: Problem | None = None
+
+    def as_json(self) -> Json:
+        """Return the verdict as HTTP and the command line give it."""
+        levels = {
+            name: {"state": state, **({"reason": reason} if reason else {})}
+            for name, (state, reason) in self.levels.items()
+        }
+        return {
+            "verdict": self.verdict,
+            "levels": levels,
+            **({} if self.result is None else {"result": self.result}),
+            **({} if self.problem is None else {"problem": self.problem.as_json()}),
+        }
+
+
+class _FaultError(Exception):
+    """Carries the problem that ends a level."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+    def below(self, name: str | int) -> "_FaultError":
+        """Return the same fault, with its pointer led on from the member that holds it."""
+        pointer = f"/{escape(str(name))}{self.problem.pointer}"
+        return type(self)(replace(self.problem, pointer=pointer))
+
+
+class _UnsupportedError(_FaultError):
+    """The document may be sound, but not for this verifier to say."""
+
+
+def read(text: str | bytes) -> Any:
+    """Return the JSON value of a document's text, strictly read.
+
+    Raises:
+        ValueError: Not UTF-8, not JSON, a name twice in one object, NaN or an infinity, nested too
+            deeply, or longer than MAX_DOCUMENT_BYTES.
+    """
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"longer than {MAX_DOCUMENT_BYTES} bytes")
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return _decode(text)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        ) from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _no_doubles(pairs: list[tuple[str, Any]]) -> Json:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {double!r} stands twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decode: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant=_no_constant).decode
+
+
+def verify_text(text: str | bytes) -> Verdict:
+    """Return the verdict on a document's text; see :func:`verify`."""
+    try:
+        value = read(text)
+    except ValueError as error:
+        return _failed(Problem("structure", "malformed", str(error), pointer=""))
+    return verify(value)
+
+
+def _failed(problem: Problem) -> Verdict:
+    levels: dict[str, tuple[State, str]] = {}
+    for name in LEVELS:
+        levels[name] = (
+            ("fail", "") if name == problem.level else ("skipped", f"{problem.level} failed")
+        )
+    return Verdict("invalid", levels, problem=problem)
+
+
+def verify(value: Any) -> Verdict:
+    """Return the verdict on a document, given as the value of its JSON. Never raises.
+
+    The levels: ``structure``, the members and their form; ``deal``, the seed and its commitment;
+    ``rules``, every entry of the log played in its turn; ``outcome``, all that the result claims;
+    ``digest``; ``signature``. A level that needs one that failed is skipped.
+    """
+    verdict = Verdict(levels=dict.fromkeys(LEVELS, ("skipped", "not reached")))
+    try:
+        moves = _check_structure(value)
+    except _UnsupportedError as fault:
+        return Verdict(
+            "unsupported", dict.fromkeys(LEVELS, ("skipped", "unsupported")), problem=fault.problem
+        )
+    except _FaultError as fault:
+        return _failed(fault.problem)
+    verdict.levels["structure"] = ("pass", "")
+    header = value["header"]
+    opened = _judge(verdict, value, moves)
+    if value["digest"] == digest(canonical(header), value["log"], value["times"]):
+        verdict.levels["digest"] = ("pass", "")
+    else:
+        verdict.levels["digest"] = ("fail", "")
+        detail = "the digest is not that of this header, log and times"
+        verdict.problem = verdict.problem or Problem("digest", "digest-mismatch", detail, "/digest")
+    signed = "no keys were given to check it with" if "signature" in value else "not signed"
+    verdict.levels["signature"] = ("skipped", signed)
+    if verdict.problem is not None:
+        verdict.verdict = "invalid"
+    elif opened and value["result"]["status"] != "playing":
+        verdict.verdict = "valid"
+    else:
+        verdict.verdict = "incomplete"
+    return verdict
+
+
+def _judge(verdict: Verdict, value: Json, moves: list[Move]) -> bool:
+    """Settle the levels deal, rules and outcome; return whether the deal is open."""
+    levels, header = verdict.levels, value["header"]
+    level = "deal"
+    try:
+        seed = _open(header, value.get("seed"))
+        if seed is None:
+            reason = "the deal's seed is not revealed"
+            levels.update(dict.fromkeys(("deal", "rules", "outcome"), ("skipped", reason)))
+            return False
+        spec = header["deal"]["spec"]
+        try:
+            layout = deal(spec, header["ruleset"], seed)
+        except BadSeedError as error:
+            raise _FaultError(
+                Problem(level, error.code, str(error), "/header/deal/seed")
+            ) from error
+        levels[level] = ("pass", "")
+        level = "rules"
+        game = Game(table(header["ruleset"]), layout, undo_allowed="seed" in header["deal"])
+        _play(game, value["log"], moves)
+        levels[level] = ("pass", "")
+        level = "outcome"
+        verdict.result = _check_outcome(game, value, header)
+        levels[level] = ("pass", "")
+    except _FaultError as fault:
+        verdict.problem = fault.problem
+        for name in LEVELS[LEVELS.index(level) : 4]:
+            levels[name] = ("fail", "") if name == level else ("skipped", f"{level} failed")
+    return True
+
+
+def _open(header: Json, revealed: str | None) -> str | None:
+    """Return the deal's seed, checked against its commitment; None while it is not revealed."""
+    named = header["deal"]
+    if "seed" in named:
+        return str(named["seed"])
+    if revealed is None:
+        return None
+    if commitment(commitment_context(header), revealed) != named["commitment"]:
+        detail = "the seed does not open the commitment"
+        raise _FaultError(Problem("deal", "commitment-mismatch", detail, "/seed"))
+    return revealed
+
+
+def _play(game: Game, log: list[str], moves: list[Move]) -> None:
+    """Enter the moves of a log, which end before the first text that is none of the ruleset's."""
+    try:
+        game.extend(moves)
+        if len(moves) < len(log):
+            game.rules.parse(log[game.ply])
+    except EngineError as error:
+        ply = game.ply
+        detail = f"{log[ply]}: {error}"
+        raise _FaultError(Problem("rules", error.code, detail, f"/log/{ply}", ply)) from error
+
+
+def _check_outcome(game: Game, value: Json, header: Json) -> Json:
+    times, claimed = value["times"], value["result"]
+    deadline = header["tournament"]["deadline"] if "tournament" in header else None
+    if deadline is not None and times and header["created_at"] + times[-1] > deadline:
+        detail = "an entry was made after the deadline"
+        late = next(ply for ply, ms in enumerate(times) if header["created_at"] + ms > deadline)
+        raise _FaultError(Problem("outcome", "deadline-passed", detail, f"/times/{late}", late))
+    ended = deadline if claimed["status"] == "timed-out" else None
+    facts = result(game, created_at=header["created_at"], times=times, deadline=ended)
+    if facts != claimed:
+        name = next(name for name in (*facts, *claimed) if facts.get(name) != claimed.get(name))
+        detail = f"{name}: the log gives {facts.get(name)!r}, the document {claimed.get(name)!r}"
+        raise _FaultError(Problem("outcome", "result-mismatch", detail, f"/result/{name}"))
+    return facts
+
+
+Check = Callable[[Any], None]
+"""Raises a fault, its pointer relative to the value, unless the value has the form."""
+
+
+def _fault(detail: str, pointer: str = "") -> _FaultError:
+    return _FaultError(Problem("structure", "malformed", detail, pointer))
+
+
+def escape(name: str) -> str:
+    """Return a member's name as one token of a JSON Pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _text(pattern: str, what: str) -> Check:
+    fullmatch = re.compile(pattern).fullmatch
+
+    def check(value: Any) -> None:
+        if type(value) is not str or not fullmatch(value):
+            raise _fault(f"not {what}")
+
+    return check
+
+
+def _integer(low: int = 0, high: int = _MAX_INTEGER) -> Check:
+    def check(value: Any) -> None:
+        if type(value) is not int or not low <= value <= high:
+            raise _fault(f"not an integer from {low} to {high}")
+
+    return check
+
+
+def _object(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+    members = {**required, **optional}
+
+    def check(value: Any) -> None:
+        if type(value) is not dict:
+            raise _fault("not an object")
+        for name in required.keys() - value.keys():
+            raise _fault(f"the member {name!r} is missing")
+        for name, member in value.items():
+            if name not in members:
+                raise _fault("a member of this name is not known", f"/{escape(name)}")
+            try:
+                members[name](member)
+            except _FaultError as fault:
+                raise fault.below(name) from None
+
+    return check
+
+
+def _list(value: Any) -> None:
+    if type(value) is not list or len(value) > LOG_LIMIT:
+        raise _fault(f"not a list of at most {LOG_LIMIT}")
+
+
+def _times(value: Any) -> None:
+    _list(value)
+    if not {int}.issuperset(map(type, value)) or value != sorted(value) or [*value, 0][0] < 0:
+        last = 0
+        for n, ms in enumerate(value):
+            if type(ms) is not int or ms < last:
+                raise _fault("instants are integers from 0 up and never fall", f"/{n}")
+            last = ms
+    if value and value[-1] > _MAX_INTEGER:
+        raise _fault(f"an instant beyond {_MAX_INTEGER}", f"/{len(value) - 1}")
+
+
+def _anything(_value: Any) -> None:
+    """Accept what is not ours to check."""
+
+
+def _deal(value: Any) -> None:
+    _DEALS["commitment" if type(value) is dict and "commitment" in value else "seed"](value)
+
+
+_seed: Final = _text(r"[!-~]{1,64}", "a seed")
+_uuid: Final = _text(_UUID, "a lower-case UUID")
+_hex: Final = _text(_HEX_64, "64 lower-case hex digits")
+_name: Final = _text(_NAME, "a name")
+_DEALS: Final = {
+    "seed": _object({"spec": _name, "seed": _seed}, {}),
+    "commitment": _object({"spec": _name, "commitment": _hex}, {}),
+}
+_MEMBERS: Final = _object(
+    {
+        "format": _name,
+        "header": _object(
+            {
+                "id": _uuid,
+                "ruleset": _name,
+                "deal": _deal,
+                "player": _uuid,
+                "created_at": _integer(),
+                "options": _object({}, {}),
+            },
+            {
+                "tournament": _object(
+                    {
+                        "id": _uuid,
+                        "round": _integer(1),
+                        "deal_no": _integer(1),
+                        "entry": _uuid,
+                        "attempt": _integer(1),
+                        "deadline": _integer(),
+                    },
+                    {},
+                )
+            },
+        ),
+        "log": _list,
+        "times": _times,
+        "result": _object(
+            {
+                "status": _text("|".join(_STATUSES), "a status"),
+                "score": _integer(0, 104),
+                "ply": _integer(0, LOG_LIMIT),
+                "undos": _integer(0, LOG_LIMIT),
+                "hints": _integer(0, LOG_LIMIT),
+                "position": _text(r"[-+/ A-Z0-9]{1,1000}", "the text of a position"),
+            },
+            {"ended_at": _integer()},
+        ),
+        "digest": _hex,
+    },
+    {
+        "seed": _seed,
+        "signature": _text(r"[-_A-Za-z0-9.]{1,4096}", "a compact JWS"),
+        "extra": _anything,
+    },
+)
+
+
+def _check_structure(value: Any) -> list[Move]:
+    """Raise unless the members and their forms are those of ``replay-1``.
+
+    Returns the log's entries up to the first, if any, that no position of the ruleset has.
+    """
+    if type(value) is not dict:
+        raise _fault("not an object")
+    claimed = value.get("format")
+    if type(claimed) is str and claimed != FORMAT and re.fullmatch(_NAME, claimed):
+        raise _unsupported("format", "/format", claimed, (FORMAT,))
+    _MEMBERS(value)
+    header = value["header"]
+    if len(value["times"]) != len(value["log"]):
+        raise _fault("not as many instants as log entries", "/times")
+    if "seed" in value and "seed" in header["deal"]:
+        raise _fault("a seed stands here only where the header has a commitment", "/seed")
+    if value["result"]["status"] == "timed-out" and "tournament" not in header:
+        raise _fault("only a tournament's game can time out", "/result/status")
+    if header["ruleset"] not in RULESETS:
+        raise _unsupported("ruleset", "/header/ruleset", header["ruleset"], RULESETS)
+    spec = header["deal"]["spec"]
+    if spec not in DEAL_SPECS:
+        raise _unsupported("deal spec", "/header/deal/spec", spec, DEAL_SPECS)
+    return _entries(value["log"], table(header["ruleset"]).by_text)
+
+
+def _unsupported(what: str, pointer: str, name: str, known: Iterable[str]) -> _UnsupportedError:
+    detail = f"the {what} {name!r} is not known here; known: {', '.join(known)}"
+    code = f"unsupported-{what.replace(' ', '-')}"
+    return _UnsupportedError(Problem("structure", code, detail, pointer))
+
+
+def _entries(log: list[Any], by_text: Mapping[str, Move]) -> list[Move]:
+    try:
+        return list(map(by_text.__getitem__, log))
+    except (KeyError, TypeError):
+        pass
+    for ply, text in enumerate(log):
+        if type(text) is not str or not re.fullmatch(_ENTRY, text):
+            raise _fault("not the text of a log entry", f"/log/{ply}")
+    return [by_text[text] for text in takewhile(by_text.__contains__, log)]
