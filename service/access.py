@@ -1,0 +1,135 @@
+"""Who asks: the token of a request, read in the same statement as what the request is about."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn
+from uuid import UUID
+
+from sqlalchemy import Connection, FromClause, Row, bindparam, func, literal, select, update
+
+from service.engine.errors import RendezvousError
+from service.store.tables import tokens
+
+_USE_NOTED_EVERY: Final = timedelta(minutes=1)
+
+
+class TokenMissingError(RendezvousError):
+    """The request carries no token and needs one."""
+
+    code = "token-missing"
+
+
+class TokenInvalidError(RendezvousError):
+    """The token is not, or no longer, one of ours."""
+
+    code = "token-invalid"
+
+
+class ScopeMissingError(RendezvousError):
+    """The token is good but not for this.
+
+    Attributes:
+        scope: What it would need.
+    """
+
+    code = "scope-missing"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"this needs a token with the scope {scope}")
+        self.scope = scope
+
+
+class NotFoundError(RendezvousError):
+    """It does not exist, or not for the viewer."""
+
+    code = "not-found"
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Whose token it is.
+
+    Attributes:
+        player: The player's id.
+        token: The token's id.
+        scopes: What the token is good for.
+    """
+
+    player: UUID
+    token: UUID
+    scopes: tuple[str, ...]
+
+
+COLUMNS: Final = (
+    func.now().label("now"),
+    tokens.c.id.label("token_id"),
+    tokens.c.player_id.label("viewer_id"),
+    tokens.c.scopes,
+    tokens.c.expires_at,
+    tokens.c.revoked_at,
+    tokens.c.last_used_at,
+)
+"""What every first statement reads, beside its own columns."""
+
+_ONE: Final = select(literal(1).label("one")).subquery("one")
+
+
+def with_token(to: FromClause | None = None, on: Any = None) -> FromClause:
+    """Return what every first statement reads from: one row, whether or not anything matches.
+
+    Args:
+        to: A table joined to it, if any.
+        on: The condition on that table.
+
+    The parameter ``token`` is the token's fingerprint, or None.
+    """
+    source = _ONE.outerjoin(tokens, tokens.c.hash == bindparam("token"))
+    return source if to is None else source.outerjoin(to, on)
+
+
+def viewer(
+    connection: Connection, row: Row[Any], fingerprint: bytes | None, now: datetime
+) -> Viewer | None:
+    """Return whose token a first statement's row found, None for a request without one.
+
+    Raises:
+        TokenInvalidError: The token is unknown, revoked or expired.
+    """
+    if fingerprint is None:
+        return None
+    if row.token_id is None or row.revoked_at is not None:
+        raise TokenInvalidError("the token is unknown or revoked")
+    if row.expires_at is not None and row.expires_at <= now:
+        raise TokenInvalidError("the token has expired")
+    if row.last_used_at is None or now - row.last_used_at >= _USE_NOTED_EVERY:
+        connection.execute(
+            _NOTE_USE, {"token": row.token_id, "now": now, "before": now - _USE_NOTED_EVERY}
+        )
+    return Viewer(row.viewer_id, row.token_id, tuple(row.scopes))
+
+
+_NOTE_USE: Final = (
+    update(tokens)
+    .where(tokens.c.id == bindparam("token"))
+    .where((tokens.c.last_used_at.is_(None)) | (tokens.c.last_used_at <= bindparam("before")))
+    .values(last_used_at=bindparam("now"))
+)
+
+
+def demand(who: Viewer | None, scope: str) -> Viewer:
+    """Return the viewer if their token has this scope.
+
+    Raises:
+        TokenMissingError: There is no token.
+        ScopeMissingError: It lacks the scope.
+    """
+    if who is None:
+        raise TokenMissingError("this needs a token: Authorization: Bearer ...")
+    if scope not in who.scopes:
+        raise ScopeMissingError(scope)
+    return who
+
+
+def not_found(what: str) -> NoReturn:
+    """Raise that there is no such thing, in the same words for whatever reason."""
+    raise NotFoundError(f"there is no such {what}, or not for you")

@@ -1,0 +1,1 @@
+"""HTTP, and only that: schemas, resources and problems over the use cases."""

@@ -1,0 +1,187 @@
+"""Problem documents (RFC 9457): the one table of codes, and how each error becomes an answer."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from flask import Flask, Response, g
+from werkzeug.exceptions import HTTPException
+
+from service import view
+from service.access import ScopeMissingError
+from service.engine.errors import (
+    AmbiguousMoveError,
+    BadSeedError,
+    IllegalMoveError,
+    RendezvousError,
+)
+from service.games import ActRefusedError, SeedNeededError, StalePlyError
+from service.store.database import RETRY_AFTER, DatabaseUnavailableError
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+PROBLEMS: Final[dict[str, tuple[int, str]]] = {
+    "malformed-request": (400, "The request cannot be read"),
+    "malformed-json": (400, "The body is not JSON"),
+    "token-missing": (401, "A token is needed"),
+    "token-invalid": (401, "The token is not valid"),
+    "scope-missing": (403, "The token is not good for this"),
+    "registration-closed": (403, "No new players are taken"),
+    "not-found": (404, "There is no such thing, or not for you"),
+    "ply-not-reached": (404, "The game has no such ply"),
+    "method-not-allowed": (405, "The method is not allowed here"),
+    "illegal-move": (409, "The move is not legal"),
+    "ambiguous-move": (409, "The move fits more than one foundation"),
+    "card-mismatch": (409, "Another card would move"),
+    "batch-past-hidden-card": (409, "A batch ends where a hidden card is turned up"),
+    "stale-ply": (409, "The game is at another ply"),
+    "game-over": (409, "The game has ended"),
+    "undo-off": (409, "Nothing can be taken back in this game"),
+    "nothing-to-undo": (409, "There is no move to take back"),
+    "log-full": (409, "The log is full"),
+    "body-too-large": (413, "The body is too large"),
+    "unsupported-media-type": (415, "The body's media type is not taken here"),
+    "invalid-request": (422, "The request does not fit the schema"),
+    "unknown-ruleset": (422, "There is no such ruleset"),
+    "unknown-deal-spec": (422, "There is no such deal spec"),
+    "bad-seed": (422, "The text is not a seed of this deal spec"),
+    "seed-needed": (422, "This deal spec needs a seed"),
+    "bad-position": (422, "The text is not a position"),
+    "unknown-cursor": (422, "The cursor is not one of ours"),
+    "internal-error": (500, "Something went wrong here"),
+    "broken-log": (500, "A stored game is damaged"),
+    "schema-behind": (503, "The database's schema is not the one needed"),
+    "database-unavailable": (503, "The database cannot be reached"),
+}
+"""Status and title of every problem, by its code."""
+
+_BY_STATUS: Final = {
+    400: "malformed-request",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "body-too-large",
+    415: "unsupported-media-type",
+}
+_POINTERS: Final = {
+    "bad-seed": "/deal/seed",
+    "seed-needed": "/deal/seed",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class UnknownCursorError(RendezvousError):
+    """A list was asked for from a place that is none."""
+
+    code = "unknown-cursor"
+
+
+class RegistrationClosedError(RendezvousError):
+    """The host takes no new players."""
+
+    code = "registration-closed"
+
+
+class BadRequestError(RendezvousError):
+    """The request does not fit; told with one of the codes of 4xx.
+
+    Attributes:
+        errors: What is wrong where: pairs of a JSON Pointer and a sentence.
+    """
+
+    def __init__(self, code: str, detail: str, errors: list[tuple[str, str]] | None = None) -> None:
+        super().__init__(detail)
+        self.code = code  # type: ignore[misc]
+        self.errors = errors or []
+
+
+def answer(
+    code: str, detail: str, members: Mapping[str, Any] = {}, headers: Mapping[str, str] = {}
+) -> Response:
+    """Return a problem document as an answer.
+
+    Args:
+        code: One of PROBLEMS.
+        detail: One sentence on this very case.
+        members: Further members of the document.
+        headers: Further headers of the answer.
+    """
+    status, title = PROBLEMS[code]
+    body = {
+        "type": f"/problems/{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "request_id": g.get("request_id", ""),
+        **members,
+    }
+    response = Response(orjson.dumps(body), status=status, mimetype=MEDIA_TYPE)
+    response.headers.update(headers)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def register(app: Flask) -> None:
+    """Have every error of this app answered by a problem document."""
+    app.register_error_handler(RendezvousError, from_error)
+    app.register_error_handler(ActRefusedError, _from_refusal)
+    app.register_error_handler(HTTPException, from_http)
+    app.register_error_handler(Exception, _from_fault)
+
+
+def from_error(error: RendezvousError) -> Response:
+    """Return the answer to an error of ours."""
+    members: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    code, detail = error.code, str(error)
+    status = PROBLEMS[code][0]
+    if status == 401:  # noqa: PLR2004
+        headers["WWW-Authenticate"] = 'Bearer realm="royal-rendezvous"'
+    if status >= 500:  # noqa: PLR2004
+        _log.error("%s", code, exc_info=error)
+        detail = PROBLEMS[code][1]
+    if isinstance(error, DatabaseUnavailableError):
+        members["retry_after"] = RETRY_AFTER
+        headers["Retry-After"] = str(RETRY_AFTER)
+    elif isinstance(error, ScopeMissingError):
+        members["required_scope"] = error.scope
+    elif isinstance(error, StalePlyError):
+        members["ply"] = error.state.game.ply
+        members["game"] = view.game(error.state)
+    elif isinstance(error, BadRequestError) and error.errors:
+        members["errors"] = [{"pointer": at, "detail": text} for at, text in error.errors]
+    elif isinstance(error, BadSeedError | SeedNeededError):
+        members["errors"] = [{"pointer": _POINTERS[code], "detail": detail}]
+    return answer(code, detail, members, headers)
+
+
+def _from_refusal(refused: ActRefusedError) -> Response:
+    error = refused.error
+    members: dict[str, Any] = {
+        "ply": refused.state.game.ply,
+        "failed_index": refused.index,
+        "legal_moves": view.legal_moves(refused.state),
+    }
+    if isinstance(error, IllegalMoveError):
+        members["reason"] = error.refusal.reason
+    elif isinstance(error, AmbiguousMoveError):
+        members["targets"] = list(error.targets)
+    return answer(error.code, str(error), members)
+
+
+def from_http(error: HTTPException) -> Response:
+    """Return the answer to an error of the framework: routes, methods, bodies."""
+    status = error.code or 500
+    if status < 400:  # noqa: PLR2004
+        return Response(headers=error.get_headers(), status=status)
+    code = _BY_STATUS.get(status, "malformed-request" if status < 500 else "internal-error")  # noqa: PLR2004
+    headers = {name: value for name, value in error.get_headers() if name == "Allow"}
+    detail = PROBLEMS[code][1] if status >= 500 else error.description or PROBLEMS[code][1]  # noqa: PLR2004
+    return answer(code, detail, {}, headers)
+
+
+def _from_fault(error: Exception) -> Response:
+    _log.error("internal error in request %s", g.get("request_id", "-"), exc_info=error)
+    return answer("internal-error", "the fault is ours; nothing was changed by halves")

@@ -1,0 +1,352 @@
+"""The operations. Each reads the request, calls one use case and dumps what that returns."""
+
+import base64
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from flask import Response, request, url_for
+from sqlalchemy import Connection, func, select
+
+from service import __version__, games, players, tokens, view
+from service.api import schemas
+from service.api.framework import (
+    BODY,
+    MAX_BODY_BYTES,
+    STORE,
+    TOKEN,
+    Blueprint,
+    answer,
+    database,
+    fails,
+    new_id,
+    run,
+    settings,
+    tagged,
+)
+from service.api.problems import BadRequestError, RegistrationClosedError, UnknownCursorError
+from service.engine import DEAL_SPECS, RULESETS, Ruleset, describe, table, verify_text
+from service.engine.game import LOG_LIMIT
+from service.engine.replay import FORMAT, MEDIA_TYPE
+from service.engine.verify import MAX_DOCUMENT_BYTES
+from service.games import MAX_BATCH, Command
+from service.players import Player
+from service.store.database import Instant
+from service.view import Json
+
+_SECURED: Final[Json] = {"security": [{"token": []}]}
+_SECURED_OR_NOT: Final[Json] = {"security": [{}, {"token": []}]}
+_ACTS: Final = ("not-found", "stale-ply", "game-over", "log-full", *BODY, *TOKEN, *STORE)
+
+about = Blueprint("About", __name__, description="What this service offers: rules, deals, limits.")
+people = Blueprint("Players", __name__, description="Players and their tokens.")
+play = Blueprint("Games", __name__, description="Create, read and play games.")
+records = Blueprint("Replays", __name__, description="Recorded games and their verification.")
+
+BLUEPRINTS: Final = (about, people, play, records)
+
+
+@about.route("/v1", methods=["GET"])
+@about.doc(operationId="getCapabilities", summary="Versions, rulesets, limits and the time")
+@about.response(200, schemas.Capabilities)
+@fails(about, *STORE)
+def capabilities() -> Response:
+    """What this service offers; a client may begin here."""
+    now: datetime = database().run(
+        lambda connection: connection.execute(select(func.now())).scalar_one()
+    )
+    return answer(
+        {
+            "service": __version__,
+            "api": "v1",
+            "replay": FORMAT,
+            "deal_specs": DEAL_SPECS,
+            "rulesets": list(RULESETS),
+            "registration": settings().registration,
+            "limits": {
+                "moves_per_request": MAX_BATCH,
+                "log_entries": LOG_LIMIT,
+                "body_bytes": MAX_BODY_BYTES,
+                "replay_bytes": MAX_DOCUMENT_BYTES,
+                "page_items": schemas.MAX_LIMIT,
+            },
+            "time": view.instant(now.astimezone(UTC)),
+        }
+    )
+
+
+@about.route("/v1/rulesets", methods=["GET"])
+@about.doc(operationId="listRulesets", summary="All rulesets")
+@about.response(200, schemas.RulesetList, headers={"ETag": {"schema": {"type": "string"}}})
+@about.alt_response(304, description="As the client has it")
+@fails(about)
+def list_rulesets() -> Response:
+    """All rulesets, the default first."""
+    return tagged(
+        {
+            "rulesets": [
+                {
+                    "name": row.name,
+                    "game": row.game,
+                    "edition": row.edition,
+                    "links": {"self": f"{view.ROOT}/rulesets/{row.name}"},
+                }
+                for row in RULESETS.values()
+            ]
+        },
+        public=True,
+    )
+
+
+@about.route("/v1/rulesets/<string:name>", methods=["GET"])
+@about.doc(operationId="getRuleset", summary="One ruleset: parameters, rules in words, move table")
+@about.response(200, schemas.Ruleset, headers={"ETag": {"schema": {"type": "string"}}})
+@about.alt_response(304, description="As the client has it")
+@fails(about, "not-found")
+def get_ruleset(name: str) -> Response:
+    """A ruleset as the engine has it. It never changes; a change has a new name."""
+    if name not in RULESETS:
+        raise BadRequestError(
+            "not-found", f"there is no ruleset of this name; see {view.ROOT}/rulesets"
+        )
+    return tagged(_ruleset(RULESETS[name]), public=True)
+
+
+def _ruleset(row: Ruleset) -> Json:
+    families = [
+        {
+            "name": family.name,
+            "ranks": list(family.ranks),
+            "laid_out": family.laid_out,
+            **({"waits_for": family.waits_for} if family.waits_for else {}),
+        }
+        for family in row.families
+    ]
+    rules = [{"point": point, "text": text} for point, text in describe(row.name).items()]
+    moves = table(row.name).codes()
+    return {**asdict(row), "families": families, "rules": rules, "moves": moves}
+
+
+@about.route("/v1/deals/<string:spec>/<string:ruleset>", methods=["GET"])
+@about.doc(operationId="getDeal", summary="The deal that a seed gives")
+@about.arguments(schemas.DealQuery, location="query")
+@about.response(200, schemas.Layout, headers={"ETag": {"schema": {"type": "string"}}})
+@about.alt_response(304, description="As the client has it")
+@fails(about, "not-found", "invalid-request", "bad-seed")
+def get_deal(query: Json, spec: str, ruleset: str) -> Response:
+    """Every card of a deal: what anybody who knows the seed can compute."""
+    if spec not in DEAL_SPECS or ruleset not in RULESETS:
+        raise BadRequestError("not-found", "there is no deal spec or no ruleset of this name")
+    return tagged(view.layout(ruleset, spec, query["seed"]), public=True)
+
+
+@people.route("/v1/players", methods=["POST"])
+@people.doc(operationId="createPlayer", summary="Become a player")
+@people.arguments(schemas.NewPlayer)
+@people.response(201, schemas.NewPlayerToken)
+@fails(people, "registration-closed", *BODY, *STORE)
+def create_player(body: Json) -> Response:
+    """Make a player and a first token, whose text is shown this once.
+
+    If the answer is lost, make another player.
+    """
+    if settings().registration == "closed":
+        raise RegistrationClosedError("this host takes no new players")
+    token, ids, instant = tokens.draw(), (new_id(), new_id()), Instant()
+
+    def register(connection: Connection) -> Player:
+        return players.register(connection, instant, ids, body["name"], token)
+
+    player = database().run(register, transaction=True)
+    return answer({"player": _player(player), "token": token}, 201)
+
+
+def _player(player: Player) -> Json:
+    return {"id": str(player.id), "name": player.name}
+
+
+@people.route("/v1/players/me", methods=["GET"])
+@people.doc(operationId="getMe", summary="Who I am", **_SECURED)
+@people.response(200, schemas.Me)
+@fails(people, *TOKEN, *STORE)
+def get_me() -> Response:
+    """The player whose token this is, and what the token is good for."""
+    player, who = run(players.me)
+    return answer({"player": _player(player), "scopes": list(who.scopes), "token": str(who.token)})
+
+
+@people.route("/v1/tokens", methods=["GET"])
+@people.doc(operationId="listTokens", summary="My tokens", **_SECURED)
+@people.response(200, schemas.TokenList)
+@fails(people, *TOKEN, *STORE)
+def list_tokens() -> Response:
+    """One's tokens, newest first, revoked ones included; never their texts."""
+    return answer({"tokens": [_token(one) for one in run(players.list_tokens)]})
+
+
+def _token(token: players.Token) -> Json:
+    instants = {
+        name: view.instant(value)
+        for name in ("created_at", "expires_at", "revoked_at", "last_used_at")
+        if (value := getattr(token, name)) is not None
+    }
+    return {"id": str(token.id), "scopes": list(token.scopes), **instants}
+
+
+@people.route("/v1/tokens/<uuid:token_id>", methods=["DELETE"])
+@people.doc(operationId="revokeToken", summary="Revoke a token", **_SECURED)
+@people.response(204)
+@fails(people, "not-found", *TOKEN, *STORE)
+def revoke_token(token_id: UUID) -> Response:
+    """Revoke one of one's tokens, which may be this one. It is refused from the next request on."""
+    run(players.revoke, token_id)
+    return Response(status=204)
+
+
+@play.route("/v1/games", methods=["POST"])
+@play.doc(operationId="createGame", summary="Create a game", **_SECURED)
+@play.arguments(schemas.NewGame)
+@play.response(201, schemas.Game, headers={"Location": {"schema": {"type": "string"}}})
+@fails(play, "bad-seed", "seed-needed", *BODY, *TOKEN, *STORE)
+def create_game(body: Json) -> Response:
+    """Create a game: of a seed that is given, or of a hidden one that the server draws.
+
+    A hidden seed shows when the game ends; until then its commitment stands in the header.
+    """
+    named = body["deal"]
+    state = run(
+        games.create,
+        game_id=new_id(),
+        ruleset=body["ruleset"],
+        spec=named["spec"],
+        seed=named.get("seed"),
+        drawn=games.draw_seed(),
+    )
+    response = answer(view.game(state), 201)
+    response.headers["Location"] = f"{view.ROOT}/games/{state.record.id}"
+    return response
+
+
+@play.route("/v1/games", methods=["GET"])
+@play.doc(operationId="listGames", summary="My games", **_SECURED)
+@play.arguments(schemas.ListQuery, location="query")
+@play.response(200, schemas.GameList, headers={"Link": {"schema": {"type": "string"}}})
+@fails(play, "invalid-request", "unknown-cursor", *TOKEN, *STORE)
+def list_games(query: Json) -> Response:
+    """One's own games, newest first. `Link: <...>; rel="next"` leads on while there are more."""
+    limit = query["limit"]
+    before = _from_cursor(query["cursor"]) if "cursor" in query else None
+    found = run(games.list_own, limit=limit + 1, before=before)
+    page = found[:limit]
+    response = answer({"games": [view.summary(game) for game in page]})
+    if len(found) > limit:
+        path = url_for("Games.list_games", limit=limit, cursor=_to_cursor(page[-1].id))
+        response.headers["Link"] = f'<{path}>; rel="next"'
+    return response
+
+
+def _to_cursor(last: UUID) -> str:
+    return base64.urlsafe_b64encode(last.bytes).decode().rstrip("=")
+
+
+def _from_cursor(cursor: str) -> UUID:
+    try:
+        last = UUID(bytes=base64.urlsafe_b64decode(cursor + "=="))
+    except ValueError:
+        raise UnknownCursorError("the cursor is not one that a page gave") from None
+    if _to_cursor(last) != cursor:
+        raise UnknownCursorError("the cursor is not one that a page gave")
+    return last
+
+
+@play.route("/v1/games/<uuid:game_id>", methods=["GET"])
+@play.doc(operationId="getGame", summary="A game, now or earlier", **_SECURED_OR_NOT)
+@play.arguments(schemas.PlyQuery, location="query")
+@play.response(200, schemas.Game, headers={"ETag": {"schema": {"type": "string"}}})
+@play.alt_response(304, description="As the client has it")
+@fails(play, "not-found", "ply-not-reached", "invalid-request", *TOKEN, *STORE)
+def get_game(query: Json, game_id: UUID) -> Response:
+    """A game as it stands, or as it was after `ply` entries of its log.
+
+    A game in play is its player's alone; one that has ended anybody may read who knows its id.
+    """
+    return tagged(view.game(run(games.read, game_id, query.get("ply"))))
+
+
+@play.route("/v1/games/<uuid:game_id>/moves", methods=["POST"])
+@play.doc(operationId="makeMoves", summary="Make moves", **_SECURED)
+@play.arguments(schemas.Moves)
+@play.response(200, schemas.Game)
+@fails(play, "illegal-move", "ambiguous-move", "card-mismatch", "batch-past-hidden-card", *_ACTS)
+def make_moves(body: Json, game_id: UUID) -> Response:
+    """Make one move or up to 200, all or none.
+
+    Safe to repeat: the same moves at the same ply answer as they did the first time. In a game
+    with hidden cards only the last move of a request may turn one up.
+    """
+    commands = [
+        Command(move["origin"], move.get("destination"), move.get("card")) for move in body["moves"]
+    ]
+    return answer(view.game(run(games.move, game_id, body["ply"], commands)))
+
+
+@play.route("/v1/games/<uuid:game_id>/undo", methods=["POST"])
+@play.doc(operationId="undoMove", summary="Take back a move", **_SECURED)
+@play.arguments(schemas.Act)
+@play.response(200, schemas.Game)
+@fails(play, "undo-off", "nothing-to-undo", *_ACTS)
+def undo_move(body: Json, game_id: UUID) -> Response:
+    """Take back the latest move that is not taken back yet; also in a lost game.
+
+    Only in games whose seed the player gave. The undo is an entry of the log. Safe to repeat.
+    """
+    return answer(view.game(run(games.undo, game_id, body["ply"])))
+
+
+@play.route("/v1/games/<uuid:game_id>/resign", methods=["POST"])
+@play.doc(operationId="resignGame", summary="Give a game up", **_SECURED)
+@play.arguments(schemas.Act)
+@play.response(200, schemas.Game)
+@fails(play, *_ACTS)
+def resign_game(body: Json, game_id: UUID) -> Response:
+    """Give the game up. Nothing follows. Safe to repeat."""
+    return answer(view.game(run(games.resign, game_id, body["ply"])))
+
+
+@records.route("/v1/games/<uuid:game_id>/replay", methods=["GET"])
+@records.doc(operationId="getReplay", summary="A game's replay document", **_SECURED_OR_NOT)
+@records.response(
+    200,
+    schemas.Replay,
+    content_type=MEDIA_TYPE,
+    headers={"ETag": {"schema": {"type": "string"}}},
+)
+@records.alt_response(304, description="As the client has it")
+@fails(records, "not-found", *TOKEN, *STORE)
+def get_replay(game_id: UUID) -> Response:
+    """A game as a document that anybody can verify, offline too."""
+    return tagged(run(games.export, game_id), MEDIA_TYPE)
+
+
+@records.route("/v1/replays/verify", methods=["POST"])
+@records.doc(
+    operationId="verifyReplay",
+    summary="Verify a replay document",
+    requestBody={
+        "required": True,
+        "description": "The document. Whatever comes is judged; what is no replay is `invalid`.",
+        "content": {
+            MEDIA_TYPE: {"schema": {}},
+            "application/json": {"schema": {}},
+        },
+    },
+)
+@records.response(200, schemas.Verdict)
+@fails(records, "body-too-large", "unsupported-media-type")
+def verify_replay() -> Response:
+    """Deal the cards, play the log, compare all that the document claims, and say how it went."""
+    request.max_content_length = MAX_DOCUMENT_BYTES
+    if request.mimetype not in {MEDIA_TYPE, "application/json"}:
+        raise BadRequestError("unsupported-media-type", f"the body must come as {MEDIA_TYPE}")
+    return answer(verify_text(request.get_data(cache=False)).as_json())

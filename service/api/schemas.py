@@ -1,0 +1,555 @@
+"""The shapes of requests, which are loaded by them, and of answers, which tests hold to them."""
+
+import re
+from typing import Any, Final
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from service.engine import DEAL_SPECS, DEFAULT_RULESET, RULESETS
+from service.engine.cards import RANKS, SUITS
+from service.engine.deals import DEFAULT_SPEC
+from service.engine.game import LOG_LIMIT
+from service.games import MAX_BATCH
+
+_FAMILIES: Final = "|".join(
+    dict.fromkeys(family.name for row in RULESETS.values() for family in row.families)
+)
+FOUNDATION: Final = rf"({_FAMILIES})-[{SUITS}]"
+PLACE: Final = rf"(stock|waste|r([1-9]|1[0-6])|c[1-4]|{FOUNDATION})"
+CARD: Final = rf"[{RANKS}][{SUITS}]"
+ENTRY: Final = rf"({PLACE}:{PLACE}|undo|resign|hint)"
+HEX_64: Final = "[0-9a-f]{64}"
+MAX_NAME: Final = 40
+MAX_LIMIT: Final = 100
+STATUSES: Final = ("playing", "won", "lost", "resigned", "timed-out")
+
+
+class Schema(ma.Schema):
+    """A closed object: a member that is not known is an error."""
+
+    class Meta:
+        """Options."""
+
+        unknown = ma.RAISE
+
+
+def text(pattern: str, description: str, example: str, **options: Any) -> fields.String:
+    """Return a field for text that matches a pattern as a whole."""
+    whole = re.compile(pattern).fullmatch
+
+    def matches(value: str) -> None:
+        if not whole(value):
+            raise ma.ValidationError(f"not of the form {pattern}")
+
+    metadata = {"description": description, "pattern": f"^{pattern}$", "example": example}
+    return fields.String(validate=matches, metadata=metadata, **options)
+
+
+class Integer(fields.Integer):
+    """An integer as JSON Schema has it: 3 and 3.0, not "3" and not true."""
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+            raise self.make_error("invalid")
+        return int(value)
+
+
+class QueryInteger(fields.Integer):
+    """An integer in a query: digits alone."""
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,9}", value):
+            raise self.make_error("invalid")
+        return int(value)
+
+
+def integer(low: int, high: int, description: str, **options: Any) -> Integer:
+    """Return a field for an integer in a range."""
+    return Integer(
+        validate=validate.Range(low, high), metadata={"description": description}, **options
+    )
+
+
+def _words(values: tuple[str, ...], description: str, **options: Any) -> fields.String:
+    return fields.String(
+        validate=validate.OneOf(values), metadata={"description": description}, **options
+    )
+
+
+def _uuid(description: str) -> fields.String:
+    return fields.String(required=True, metadata={"description": description, "format": "uuid"})
+
+
+def _instant(description: str, **options: Any) -> fields.String:
+    return fields.String(
+        metadata={
+            "description": f"{description}, RFC 3339 in UTC with ms",
+            "format": "date-time",
+            "example": "2026-01-31T12:00:00.000Z",
+        },
+        **options,
+    )
+
+
+def _ply(description: str) -> Integer:
+    return integer(0, LOG_LIMIT, description, required=True)
+
+
+def _card(description: str, **options: Any) -> fields.String:
+    return text(CARD, description, "7H", **options)
+
+
+def _cards(description: str, **options: Any) -> fields.List[Any]:
+    return fields.List(_card("A card"), metadata={"description": description}, **options)
+
+
+_SEED = "Printable ASCII without the space, 1 to 64 characters; for pysol-1 a number, or ms and one"
+
+
+class NewDeal(Schema):
+    """Which deal a new game is of."""
+
+    spec = _words(DEAL_SPECS, "The deal spec", load_default=DEFAULT_SPEC)
+    seed = text("[!-~]{1,64}", f"{_SEED}. Left out, the server draws one and hides it.", "royal")
+
+
+class Options(Schema):
+    """Options of a game: there are none yet, and the list is closed."""
+
+
+class NewGame(Schema):
+    """What a new game is to be."""
+
+    ruleset = _words(tuple(RULESETS), "The ruleset", load_default=DEFAULT_RULESET)
+    deal = fields.Nested(NewDeal, load_default=lambda: {"spec": DEFAULT_SPEC})
+    options = fields.Nested(Options, load_default=dict)
+
+
+class Command(Schema):
+    """A move: from a place to a place."""
+
+    origin = text(PLACE, "The place that the card leaves", "r3", required=True, data_key="from")
+    destination = text(
+        PLACE,
+        "Where it goes; may be left out where exactly one foundation fits",
+        "upper-S",
+        data_key="to",
+    )
+    card = _card("The card that is meant; if given, it must be the one that moves")
+
+
+class Moves(Schema):
+    """Moves, made all or not at all."""
+
+    ply = _ply("The ply that the client saw")
+    moves = fields.List(
+        fields.Nested(Command), required=True, validate=validate.Length(1, MAX_BATCH)
+    )
+
+
+class Act(Schema):
+    """An act that needs no more than the ply that the client saw."""
+
+    ply = _ply("The ply that the client saw")
+
+
+class NewPlayer(Schema):
+    """A player to be."""
+
+    name = text(
+        r"[^\s\x00-\x1f\x7f](.{0,38}[^\s\x00-\x1f\x7f])?",
+        "Shown to others, 1 to 40 characters on one line, no space at either end",
+        "Ada",
+        required=True,
+    )
+
+
+class DealQuery(Schema):
+    """Which deal."""
+
+    seed = text("[!-~]{1,64}", _SEED, "royal", required=True)
+
+
+class PlyQuery(Schema):
+    """At which ply."""
+
+    ply = QueryInteger(
+        validate=validate.Range(0, LOG_LIMIT),
+        metadata={"description": "The game as it was after so many entries of its log"},
+    )
+
+
+class ListQuery(Schema):
+    """Which page of a list."""
+
+    limit = QueryInteger(
+        load_default=20,
+        validate=validate.Range(1, MAX_LIMIT),
+        metadata={"description": "Most items of the page"},
+    )
+    cursor = text("[-_A-Za-z0-9]{1,64}", "From a Link header of an earlier page", "AZ")
+
+
+class Problem(Schema):
+    """A problem document (RFC 9457)."""
+
+    class Meta:
+        """Options."""
+
+        unknown = ma.RAISE
+
+    type = fields.String(required=True, metadata={"format": "uri-reference"})
+    title = fields.String(required=True)
+    status = integer(400, 599, "The HTTP status", required=True)
+    detail = fields.String(required=True, metadata={"description": "A sentence on this very case"})
+    code = fields.String(required=True, metadata={"description": "Stable name of the problem"})
+    request_id = fields.String(required=True)
+    errors = fields.List(
+        fields.Nested("PointedError"),
+        metadata={"description": "What is wrong where in the request"},
+    )
+    ply = integer(0, LOG_LIMIT, "The ply that the game is at")
+    failed_index = integer(0, MAX_BATCH - 1, "Which of the moves was refused, from 0")
+    reason = fields.String(metadata={"description": "Which rule refused the move"})
+    targets = fields.List(fields.String(), metadata={"description": "Foundations that fit"})
+    legal_moves = fields.List(fields.Nested(Command))
+    game = fields.Nested("Game")
+    required_scope = fields.String()
+    retry_after = integer(0, 3600, "Seconds after which to try again")
+
+
+class PointedError(Schema):
+    """What is wrong with one member of the request."""
+
+    pointer = fields.String(
+        required=True, metadata={"description": "JSON Pointer (RFC 6901), or `#query/name`"}
+    )
+    detail = fields.String(required=True)
+
+
+class HeaderDeal(Schema):
+    """A deal by its name: the seed, or the commitment to a hidden one."""
+
+    spec = fields.String(required=True)
+    seed = text("[!-~]{1,64}", "The seed", "royal")
+    commitment = text(HEX_64, "The commitment to the hidden seed", "0" * 64)
+
+
+class Header(Schema):
+    """What is fixed when the game is made; a client computes digests from it."""
+
+    id = _uuid("The game's id")
+    ruleset = fields.String(required=True)
+    deal = fields.Nested(HeaderDeal, required=True)
+    player = _uuid("The player's id")
+    created_at = integer(0, 2**53 - 1, "ms since 1970", required=True)
+    options = fields.Nested(Options, required=True)
+
+
+class Foundation(Schema):
+    """A foundation."""
+
+    id = text(FOUNDATION, "Its name", "upper-S", required=True)
+    cards = integer(0, 13, "Number of cards on it", required=True)
+    top = _card("Its top card; absent when empty")
+    wants = _card("The card that it takes next; absent when it takes none now")
+
+
+class ReservePlace(Schema):
+    """A place of the reserve."""
+
+    id = text("r([1-9]|1[0-6])", "Its name", "r3", required=True)
+    card = _card("The card on it; absent when empty")
+
+
+class ColumnPlace(Schema):
+    """A column."""
+
+    id = text("c[1-4]", "Its name", "c1", required=True)
+    cards = _cards("Its cards, the last one available", required=True)
+
+
+class Effect(Schema):
+    """What followed from a move by itself."""
+
+    move = text(ENTRY, "The move's text", "waste:r3", required=True)
+    card = _card("The card that moved", required=True)
+
+
+class AppliedEntry(Schema):
+    """A log entry and what it did."""
+
+    ply = integer(0, LOG_LIMIT - 1, "Index of the entry in the log, from 0", required=True)
+    ms = integer(0, 2**53 - 1, "When, in ms since the game's creation", required=True)
+    move = text(ENTRY, "The entry's text", "r3:upper-S", required=True)
+    card = _card("The card that moved; absent where none did")
+    effects = fields.List(fields.Nested(Effect), required=True)
+
+
+class GameLinks(Schema):
+    """Where things of this game are."""
+
+    self = fields.String(required=True)
+    moves = fields.String(required=True)
+    replay = fields.String(required=True)
+
+
+class Game(Schema):
+    """A game as its viewer sees it. Hidden cards have no place in it."""
+
+    id = _uuid("The game's id")
+    header = fields.Nested(Header, required=True)
+    ruleset = fields.String(required=True)
+    deal = fields.Nested(HeaderDeal, required=True)
+    seed = text("[!-~]{1,64}", "The seed of a hidden deal, once the game has ended", "royal")
+    created_at = _instant("When the game was made", required=True)
+    ended_at = _instant("When it ended")
+    ply = _ply("Number of entries in the log: what the next act must carry")
+    status = _words(STATUSES, "How the game stands", required=True)
+    score = integer(0, 104, "Cards on foundations", required=True)
+    digest = text(HEX_64, "Of the header and the log so far", "0" * 64, required=True)
+    foundations = fields.List(fields.Nested(Foundation), required=True)
+    reserve = fields.List(fields.Nested(ReservePlace), required=True)
+    columns = fields.List(
+        fields.Nested(ColumnPlace), metadata={"description": "Where the ruleset has some"}
+    )
+    waste = _cards("Bottom to top", required=True)
+    stock = integer(0, 104, "Number of face-down cards", required=True)
+    redeals = integer(0, 9, "Redeals left, where the ruleset has some")
+    legal_moves = fields.List(
+        fields.Nested(Command),
+        required=True,
+        metadata={"description": "Ready to be sent, in a stable order"},
+    )
+    undos = integer(0, LOG_LIMIT, "Number of undos in the log", required=True)
+    hints = integer(0, LOG_LIMIT, "Number of hints in the log", required=True)
+    links = fields.Nested(GameLinks, required=True)
+    applied = fields.List(
+        fields.Nested(AppliedEntry), metadata={"description": "What this very request did"}
+    )
+
+
+class SelfLink(Schema):
+    """Where it is."""
+
+    self = fields.String(required=True)
+
+
+class GameSummary(Schema):
+    """A game as lists give it."""
+
+    id = _uuid("The game's id")
+    ruleset = fields.String(required=True)
+    created_at = _instant("When the game was made", required=True)
+    ply = _ply("Number of entries in the log")
+    status = _words(STATUSES, "How the game stands", required=True)
+    score = integer(0, 104, "Cards on foundations at the end")
+    ended_at = _instant("When it ended")
+    links = fields.Nested(SelfLink, required=True)
+
+
+class GameList(Schema):
+    """A page of games; the Link header leads to the next."""
+
+    games = fields.List(fields.Nested(GameSummary), required=True)
+
+
+class Player(Schema):
+    """A player."""
+
+    id = _uuid("The player's id")
+    name = fields.String(required=True)
+
+
+class NewPlayerToken(Schema):
+    """A player and their first token, which is shown this once."""
+
+    player = fields.Nested(Player, required=True)
+    token = fields.String(required=True)
+
+
+class Me(Schema):
+    """Whose token this is and what it is good for."""
+
+    player = fields.Nested(Player, required=True)
+    scopes = fields.List(fields.String(), required=True)
+    token = _uuid("The token's id")
+
+
+class Token(Schema):
+    """A token, without its text."""
+
+    id = _uuid("The token's id")
+    scopes = fields.List(fields.String(), required=True)
+    created_at = _instant("When it was made", required=True)
+    expires_at = _instant("When it expires")
+    revoked_at = _instant("When it was revoked")
+    last_used_at = _instant("When it was last used, to the minute")
+
+
+class TokenList(Schema):
+    """One's tokens."""
+
+    tokens = fields.List(fields.Nested(Token), required=True)
+
+
+class Layout(Schema):
+    """A deal, every card of it."""
+
+    ruleset = fields.String(required=True)
+    spec = fields.String(required=True)
+    seed = text("[!-~]{1,64}", "The seed as records keep it", "royal", required=True)
+    reserve = _cards("r1, r2, ...", required=True)
+    columns = fields.List(_cards("A column"), metadata={"description": "c1, c2, ..."})
+    stock = _cards("The next card first", required=True)
+
+
+class RulesetFamily(Schema):
+    """Four foundations, one a suit, that are built alike."""
+
+    name = fields.String(required=True)
+    ranks = fields.List(fields.String(), required=True)
+    laid_out = fields.Boolean(required=True)
+    waits_for = fields.String()
+
+
+class RulePoint(Schema):
+    """One point of the rules."""
+
+    point = fields.String(required=True)
+    text = fields.String(required=True)
+
+
+class MoveCode(Schema):
+    """A row of the move table: what a byte of a stored log means."""
+
+    code = integer(0, 255, "The byte", required=True)
+    origin = fields.String(data_key="from", metadata={"description": "The place left"})
+    destination = fields.String(
+        data_key="to", metadata={"description": "A family, whose suit the card gives, or a place"}
+    )
+    act = _words(("hint", "resign", "undo"), "Where the entry is no move")
+
+
+class RulesetName(Schema):
+    """A ruleset in the list."""
+
+    name = fields.String(required=True)
+    game = fields.String(required=True)
+    edition = fields.String(required=True)
+    links = fields.Nested(SelfLink, required=True)
+
+
+class Ruleset(Schema):
+    """A ruleset: its parameters, its rules in words, and its move table."""
+
+    name = fields.String(required=True)
+    game = fields.String(required=True)
+    edition = fields.String(required=True)
+    families = fields.List(fields.Nested(RulesetFamily), required=True)
+    reserve = fields.List(fields.Integer(), required=True)
+    columns = fields.Integer(required=True)
+    draw = fields.String(required=True)
+    fill = fields.String(required=True)
+    turns = fields.Boolean(required=True)
+    redeals = fields.Integer(required=True)
+    hops = fields.Boolean(required=True)
+    rules = fields.List(fields.Nested(RulePoint), required=True)
+    moves = fields.List(fields.Nested(MoveCode), required=True)
+
+
+class RulesetList(Schema):
+    """All rulesets, the default first."""
+
+    rulesets = fields.List(fields.Nested(RulesetName), required=True)
+
+
+class Limits(Schema):
+    """What the service takes at most."""
+
+    moves_per_request = fields.Integer(required=True)
+    log_entries = fields.Integer(required=True)
+    body_bytes = fields.Integer(required=True)
+    replay_bytes = fields.Integer(required=True)
+    page_items = fields.Integer(required=True)
+
+
+class Capabilities(Schema):
+    """What this service offers."""
+
+    service = fields.String(required=True, metadata={"description": "Version of the service"})
+    api = fields.String(required=True, metadata={"description": "Version of the contract"})
+    replay = fields.String(required=True, metadata={"description": "Format of replays"})
+    deal_specs = fields.List(fields.String(), required=True)
+    rulesets = fields.List(fields.String(), required=True)
+    registration = _words(("open", "closed"), "Whether new players are taken", required=True)
+    limits = fields.Nested(Limits, required=True)
+    time = _instant("The service's clock", required=True)
+
+
+class Health(Schema):
+    """That it is well."""
+
+    status = fields.String(required=True)
+
+
+class LevelState(Schema):
+    """How one level of a verification went."""
+
+    state = _words(("pass", "fail", "skipped"), "How it went", required=True)
+    reason = fields.String(metadata={"description": "Why it was skipped"})
+
+
+class Levels(Schema):
+    """The levels of a verification, in their order."""
+
+    structure = fields.Nested(LevelState, required=True)
+    deal = fields.Nested(LevelState, required=True)
+    rules = fields.Nested(LevelState, required=True)
+    outcome = fields.Nested(LevelState, required=True)
+    digest = fields.Nested(LevelState, required=True)
+    signature = fields.Nested(LevelState, required=True)
+
+
+class VerdictProblem(Schema):
+    """Where a document failed, and why."""
+
+    level = fields.String(required=True)
+    code = fields.String(required=True)
+    detail = fields.String(required=True)
+    pointer = fields.String()
+    ply = integer(0, LOG_LIMIT, "Index of the log entry at fault")
+
+
+class ReplayResult(Schema):
+    """What a log gives."""
+
+    status = _words(STATUSES, "How the game stands", required=True)
+    score = integer(0, 104, "Cards on foundations", required=True)
+    ply = _ply("Number of entries in the log")
+    undos = integer(0, LOG_LIMIT, "Number of undos", required=True)
+    hints = integer(0, LOG_LIMIT, "Number of hints", required=True)
+    ended_at = integer(0, 2**53 - 1, "ms since 1970")
+    position = fields.String(required=True, metadata={"description": "Text of the position"})
+
+
+class Verdict(Schema):
+    """What the verifier says of a document."""
+
+    verdict = _words(("valid", "invalid", "incomplete", "unsupported"), "The whole", required=True)
+    levels = fields.Nested(Levels, required=True)
+    result = fields.Nested(ReplayResult)
+    problem = fields.Nested(VerdictProblem)
+
+
+class Replay(Schema):
+    """A replay document, `replay-1`; its own JSON Schema is at `/schemas/replay-1.json`."""
+
+    format = _words(("replay-1",), "The format", required=True)
+    header = fields.Nested(Header, required=True)
+    seed = text("[!-~]{1,64}", "A hidden deal's seed, once revealed", "royal")
+    log = fields.List(text(ENTRY, "An entry", "r3:upper-S"), required=True)
+    times = fields.List(integer(0, 2**53 - 1, "ms since the creation"), required=True)
+    result = fields.Nested(ReplayResult, required=True)
+    digest = text(HEX_64, "Of header, log and times", "0" * 64, required=True)

@@ -1,0 +1,593 @@
+"""Games: create, read, act, list, export. Every act on a game is safe to repeat.
+
+A game's row is read, with the token, by one statement; the log is replayed; the acts are judged by
+the engine; and one guarded statement writes what they add. If somebody else wrote in between, the
+guard finds nothing to write and all begins again with the row as it is then.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, bindparam, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from service import access
+from service.engine import Game, Layout, Move, canonical_seed, deal, table
+from service.engine.cards import EMPTY, TEXTS
+from service.engine.deals import DEFAULT_SPEC
+from service.engine.errors import EngineError, IllegalMoveError, RendezvousError
+from service.engine.moves import RESIGN, STOCK, UNDO
+from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
+from service.store.database import Instant
+from service.store.tables import games
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_BATCH: Final = 200
+"""Most moves of one request."""
+
+_SECRET_BYTES: Final = 32
+
+
+class StalePlyError(RendezvousError):
+    """The game is not at the ply that the client saw, and this is no repeat.
+
+    Attributes:
+        state: The game as it is.
+    """
+
+    code = "stale-ply"
+
+    def __init__(self, state: "State", ply: int) -> None:
+        super().__init__(f"the game is at ply {state.game.ply}, not at {ply}")
+        self.state = state
+
+
+class ActRefusedError(Exception):
+    """An act was refused; nothing was changed.
+
+    Attributes:
+        error: Why.
+        state: The game as it is.
+        index: Which of the moves was refused, from 0.
+    """
+
+    def __init__(self, error: EngineError, state: "State", index: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.state = state
+        self.index = index
+
+
+class CardMismatchError(EngineError):
+    """The card that the client named is not the one that would move."""
+
+    code = "card-mismatch"
+
+
+class BatchPastHiddenCardError(EngineError):
+    """A batch may turn up a hidden card only by its last move."""
+
+    code = "batch-past-hidden-card"
+
+
+class SeedNeededError(EngineError):
+    """The server draws no seeds of this deal spec."""
+
+    code = "seed-needed"
+
+
+class PlyNotReachedError(RendezvousError):
+    """The game has no such ply yet."""
+
+    code = "ply-not-reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A move as a client names it.
+
+    Attributes:
+        origin: The place it leaves.
+        destination: Where it goes; None for the one foundation that fits.
+        card: The card that the client means to move; None for whichever it is.
+    """
+
+    origin: str
+    destination: str | None = None
+    card: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A log entry and what it did.
+
+    Attributes:
+        ply: Index of the entry.
+        ms: Instant of the entry, in ms since the game's creation.
+        entry: Its text.
+        card: The card moved, None for an act or a redeal.
+        effects: What followed by itself: texts and cards, in order.
+    """
+
+    ply: int
+    ms: int
+    entry: str
+    card: str | None
+    effects: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is stored of a game. Holds the seed: never given to a client as it is."""
+
+    id: UUID
+    player: UUID
+    created_at: datetime
+    ended_at: datetime | None
+    ply: int
+    score: int | None
+    hidden: bool
+    status: str | None
+    ruleset: str
+    spec: str
+    seed: str
+    log: bytes
+    times: bytes
+
+    def header(self) -> dict[str, Any]:
+        """Return the game's header, fixed at its creation."""
+        named = (
+            {"commitment": commitment(str(self.id), self.seed)}
+            if self.hidden
+            else {"seed": self.seed}
+        )
+        return {
+            "id": str(self.id),
+            "ruleset": self.ruleset,
+            "deal": {"spec": self.spec, **named},
+            "player": str(self.player),
+            "created_at": to_ms(self.created_at),
+            "options": {},
+        }
+
+    def replay(self, ply: int | None = None) -> Game:
+        """Return the game after its first entries; all of them if not told how many.
+
+        Raises:
+            BrokenLogError: The row is damaged.
+        """
+        layout = _layout(self.spec, self.ruleset, self.seed)
+        log = self.log if ply is None else self.log[:ply]
+        return Game.replay(table(self.ruleset), layout, log, undo_allowed=not self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A game at some ply, for its viewer's eyes once `service.view` has rendered it.
+
+    Attributes:
+        record: The row.
+        game: The game at this ply.
+        times: Instants of its entries, ms since the creation.
+        header: Its header.
+        digest: Of header, entries and times at this ply.
+        applied: What the request did, if it did something.
+    """
+
+    record: Record
+    game: Game
+    times: list[int]
+    header: dict[str, Any]
+    digest: str
+    applied: tuple[Applied, ...] | None = None
+
+    @property
+    def revealed_seed(self) -> str | None:
+        """The seed of a deal that was hidden, once the game has ended."""
+        ended = self.record.ended_at is not None
+        return self.record.seed if self.record.hidden and ended else None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A game as lists tell it."""
+
+    id: UUID
+    ruleset: str
+    created_at: datetime
+    ply: int
+    status: str
+    score: int | None
+    ended_at: datetime | None
+
+
+def to_ms(instant: datetime) -> int:
+    """Return an instant as ms since 1970."""
+    return (instant - EPOCH) // timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=2048)
+def _layout(spec: str, ruleset: str, seed: str) -> Layout:
+    return deal(spec, ruleset, seed)
+
+
+_READ: Final = select(*access.COLUMNS, *games.c).select_from(
+    access.with_token(games, games.c.id == bindparam("game"))
+)
+_TOKEN: Final = select(*access.COLUMNS).select_from(access.with_token())
+_COLUMNS: Final = len(access.COLUMNS)
+
+
+def _record(row: Row[Any]) -> Record:
+    return Record(*row[_COLUMNS:])
+
+
+def _state(record: Record, game: Game, times: list[int], applied: list[Applied] | None) -> State:
+    header = record.header()
+    texts = [entry.text for entry in game.entries]
+    return State(
+        record,
+        game,
+        times,
+        header,
+        digest(canonical(header), texts, times),
+        None if applied is None else tuple(applied),
+    )
+
+
+def create(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    *,
+    game_id: UUID,
+    ruleset: str,
+    spec: str,
+    seed: str | None,
+    drawn: str,
+) -> State:
+    """Make a game and return it.
+
+    Args:
+        connection: Each statement may be its own transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        game_id: A new UUIDv7.
+        ruleset: Name of a ruleset.
+        spec: Name of a deal spec.
+        seed: The player's seed; None for a hidden one.
+        drawn: The seed that is taken then; see :func:`draw_seed`.
+
+    Raises:
+        EngineError: There is no such ruleset or deal spec, or the seed is none of it.
+    """
+    rules = table(ruleset)
+    row = connection.execute(_TOKEN, {"token": token}).one()
+    now = instant.fix(row.now)
+    who = access.demand(access.viewer(connection, row, token, now), "games:play")
+    if seed is None and spec != DEFAULT_SPEC:
+        raise SeedNeededError(f"a hidden seed is of {DEFAULT_SPEC} only: give a seed for {spec}")
+    used = drawn if seed is None else canonical_seed(spec, seed)
+    record = Record(
+        id=game_id,
+        player=who.player,
+        created_at=now,
+        ended_at=None,
+        ply=0,
+        score=None,
+        hidden=seed is None,
+        status=None,
+        ruleset=ruleset,
+        spec=spec,
+        seed=used,
+        log=b"",
+        times=b"",
+    )
+    game = Game(rules, _layout(spec, ruleset, used), undo_allowed=not record.hidden)
+    connection.execute(
+        _INSERT,
+        {
+            "id": game_id,
+            "player_id": who.player,
+            "created_at": now,
+            "ply": 0,
+            "hidden": record.hidden,
+            "ruleset": ruleset,
+            "spec": spec,
+            "seed": used,
+            "log": b"",
+            "times": b"",
+        },
+    )
+    return _state(record, game, [], None)
+
+
+# The id is new: a conflict means that this very act was done before its connection broke.
+_INSERT: Final = insert(games).on_conflict_do_nothing(index_elements=["id"])
+
+
+def draw_seed() -> str:
+    """Return a seed of 256 random bits from the operating system, as 64 hex digits."""
+    return secrets.token_hex(_SECRET_BYTES)
+
+
+def read(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    game_id: UUID,
+    ply: int | None = None,
+) -> State:
+    """Return a game now, or as it was after some number of entries.
+
+    Raises:
+        NotFoundError: There is no such game for this viewer.
+        PlyNotReachedError: It has not so many entries.
+    """
+    record = _visible(connection, instant, token, game_id)
+    if ply is not None and ply > record.ply:
+        raise PlyNotReachedError(f"the game is at ply {record.ply}")
+    game = record.replay(ply)
+    return _state(record, game, unpack_times(record.times)[: game.ply], None)
+
+
+def export(
+    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
+) -> dict[str, Any]:
+    """Return a game's replay document.
+
+    Raises:
+        NotFoundError: There is no such game for this viewer.
+    """
+    record = _visible(connection, instant, token, game_id)
+    state = _state(record, record.replay(), unpack_times(record.times), None)
+    return document(state.header, state.game, state.times, seed=state.revealed_seed)
+
+
+def _visible(
+    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
+) -> Record:
+    """Return a game that the viewer may read: their own, or anybody's that has ended."""
+    row = connection.execute(_READ, {"token": token, "game": game_id}).one()
+    who = access.viewer(connection, row, token, instant.fix(row.now))
+    if who is not None:
+        access.demand(who, "games:read")
+    if row.id is None:
+        access.not_found("game")
+    record = _record(row)
+    if record.ended_at is None and (who is None or who.player != record.player):
+        access.not_found("game")
+    return record
+
+
+def move(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    game_id: UUID,
+    ply: int,
+    commands: Sequence[Command],
+) -> State:
+    """Make moves, all or none, and return the game with what they did.
+
+    Args:
+        connection: Each statement may be its own transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        game_id: The game.
+        ply: The ply that the client saw.
+        commands: 1 to MAX_BATCH moves.
+
+    Raises:
+        NotFoundError: The viewer has no such game.
+        StalePlyError: The game is at another ply and this is no repeat.
+        ActRefusedError: A move is not legal, or names another card, or goes past a hidden card.
+    """
+    return _act(connection, instant, token, game_id, ply, commands)
+
+
+def undo(
+    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID, ply: int
+) -> State:
+    """Take back the latest move not yet taken back and return the game; raises as :func:`move`."""
+    return _act(connection, instant, token, game_id, ply, (UNDO,))
+
+
+def resign(
+    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID, ply: int
+) -> State:
+    """Give the game up and return it; raises as :func:`move`."""
+    return _act(connection, instant, token, game_id, ply, (RESIGN,))
+
+
+Acts = Sequence[Command | Move]
+"""What a request does: moves as the client names them, or one log entry that is no move."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, error: EngineError, index: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.index = index
+
+
+def _attempt(game: Game, acts: Acts, *, new: bool) -> list[Applied]:
+    """Enter acts into a game and return what they did.
+
+    Args:
+        game: Changed, up to the act that is refused if one is.
+        acts: The acts.
+        new: Whether hidden cards are to be kept from whoever acts; in a repeat they are known.
+    """
+    hidden = new and not game.undo_allowed
+    applied = []
+    for index, act in enumerate(acts):
+        try:
+            entry = act if isinstance(act, Move) else _resolve(game, act, hidden=hidden)
+            if hidden and index < len(acts) - 1 and game.position.uncovers(entry):
+                raise BatchPastHiddenCardError(
+                    f"{entry.text} turns up a hidden card: only the last move of a request may"
+                )
+            applied.append(_enter(game, entry))
+        except EngineError as error:
+            raise _RefusedError(error, index) from error
+    return applied
+
+
+def _resolve(game: Game, command: Command, *, hidden: bool) -> Move:
+    """Return the legal move that a client means."""
+    game.check_open()
+    position = game.position
+    if command.card is not None and command.origin in game.rules.places:
+        found = TEXTS[position.tops[game.rules.places.index(command.origin)]]
+        if found != command.card:
+            raise CardMismatchError(f"{command.origin} holds {found}, not {command.card}")
+    entry = position.resolve(command.origin, command.destination)
+    refusal = position.refusal(entry)
+    if refusal is not None:
+        raise IllegalMoveError(refusal)
+    if command.card is not None:
+        if hidden and entry.source == STOCK and position.uncovers(entry):
+            raise CardMismatchError("the stock's next card is hidden: name none")
+        number = position.moved_card(entry)
+        if TEXTS[number] != command.card:
+            raise CardMismatchError(f"{entry.text} does not move {command.card}")
+    return entry
+
+
+def _enter(game: Game, entry: Move) -> Applied:
+    card = game.moved_card(entry)
+    effects = game.enter(entry)
+    tops = game.position.tops
+    return Applied(
+        game.ply - 1,
+        0,
+        entry.text,
+        None if card == EMPTY else TEXTS[card],
+        tuple((effect.text, TEXTS[tops[effect.place]]) for effect in effects),
+    )
+
+
+def _act(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    game_id: UUID,
+    ply: int,
+    acts: Acts,
+) -> State:
+    while True:
+        row = connection.execute(_READ, {"token": token, "game": game_id}).one()
+        now = instant.fix(row.now)
+        who = access.demand(access.viewer(connection, row, token, now), "games:play")
+        if row.id is None or row.player_id != who.player:
+            access.not_found("game")
+        record = _record(row)
+        if ply != record.ply:
+            return _repeat(record, ply, acts)
+        state = _add(connection, record, now, acts)
+        if state is not None:
+            return state
+
+
+def _repeat(record: Record, ply: int, acts: Acts) -> State:
+    """Return the state right after acts that the log holds at this ply already."""
+    times = unpack_times(record.times)
+    if ply < record.ply:
+        game = record.replay(ply)
+        try:
+            applied = _attempt(game, acts, new=False)
+        except _RefusedError:
+            applied = []
+        if applied and game.log == record.log[: game.ply]:
+            return _state(record, game, times[: game.ply], _timed(applied, times))
+    raise StalePlyError(_state(record, record.replay(), times, None), ply)
+
+
+def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> State | None:
+    """Judge new acts and write them; None if the game was written to by somebody else meanwhile."""
+    game = record.replay()
+    try:
+        applied = _attempt(game, acts, new=True)
+    except _RefusedError as refused:
+        state = _state(record, record.replay(), unpack_times(record.times), None)
+        raise ActRefusedError(refused.error, state, refused.index) from refused.error
+    times = unpack_times(record.times)
+    last = times[-1] if times else 0
+    ms = max(last, to_ms(now) - to_ms(record.created_at))
+    times += [ms] * len(applied)
+    status = game.status
+    playing = status == "playing"
+    changed: dict[str, Any] = {
+        "ply": game.ply,
+        "status": None if playing else status,
+        "score": None if playing else game.position.score,
+        "ended_at": None if playing else record.created_at + timedelta(milliseconds=ms),
+    }
+    added = {
+        "codes": game.log[record.ply :],
+        # The gap before the first of them, and none between the others.
+        "gaps": pack_times([ms - last] * len(applied)),
+    }
+    written = connection.execute(
+        _APPEND, {"game": record.id, "seen": record.ply, **changed, **added}
+    )
+    if written.rowcount == 0:
+        return None
+    record = replace(
+        record, log=record.log + added["codes"], times=record.times + added["gaps"], **changed
+    )
+    return _state(record, game, times, _timed(applied, times))
+
+
+# Ply never falls and every act adds to it, so that an equal ply means an unchanged row.
+_APPEND: Final = (
+    update(games)
+    .where(games.c.id == bindparam("game"), games.c.ply == bindparam("seen"))
+    .values(
+        log=games.c.log.concat(bindparam("codes")),
+        times=games.c.times.concat(bindparam("gaps")),
+        ply=bindparam("ply"),
+        status=bindparam("status"),
+        score=bindparam("score"),
+        ended_at=bindparam("ended_at"),
+    )
+)
+
+
+def _timed(applied: list[Applied], times: list[int]) -> list[Applied]:
+    return [Applied(one.ply, times[one.ply], one.entry, one.card, one.effects) for one in applied]
+
+
+def list_own(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    *,
+    limit: int,
+    before: UUID | None = None,
+) -> list[Summary]:
+    """Return the viewer's games, newest first, those older than a given one."""
+    row = connection.execute(_TOKEN, {"token": token}).one()
+    who = access.demand(access.viewer(connection, row, token, instant.fix(row.now)), "games:read")
+    query = select(*_SUMMARY).where(games.c.player_id == who.player)
+    if before is not None:
+        query = query.where(games.c.id < before)
+    query = query.order_by(games.c.id.desc()).limit(limit)
+    return [Summary(*row) for row in connection.execute(query)]
+
+
+_SUMMARY: Final = (
+    games.c.id,
+    games.c.ruleset,
+    games.c.created_at,
+    games.c.ply,
+    func.coalesce(games.c.status, "playing"),
+    games.c.score,
+    games.c.ended_at,
+)
