@@ -1,13 +1,15 @@
 """Who asks: the token of a request, read in the same statement as what the request is about."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-from sqlalchemy import Connection, FromClause, Row, bindparam, func, literal, select, update
+from sqlalchemy import Connection, FromClause, bindparam, func, literal, select, update
 
 from service.engine.errors import RendezvousError
+from service.store.database import Instant, Statement
 from service.store.tables import tokens
 
 _USE_NOTED_EVERY: Final = timedelta(minutes=1)
@@ -88,27 +90,36 @@ def with_token(to: FromClause | None = None, on: Any = None) -> FromClause:
 
 
 def viewer(
-    connection: Connection, row: Row[Any], fingerprint: bytes | None, now: datetime
-) -> Viewer | None:
-    """Return whose token a first statement's row found, None for a request without one.
+    connection: Connection, row: Sequence[Any], fingerprint: bytes | None, instant: Instant
+) -> tuple[datetime, Viewer | None]:
+    """Return the request's instant and whose token its first statement found, None without one.
 
     Raises:
         TokenInvalidError: The token is unknown, revoked or expired.
     """
+    now, token, player, scopes, expires_at, revoked_at, last_used_at = row[: len(COLUMNS)]
+    now = instant.fix(now)
     if fingerprint is None:
-        return None
-    if row.token_id is None or row.revoked_at is not None:
+        return now, None
+    if token is None or revoked_at is not None:
         raise TokenInvalidError("the token is unknown or revoked")
-    if row.expires_at is not None and row.expires_at <= now:
+    if expires_at is not None and expires_at <= now:
         raise TokenInvalidError("the token has expired")
-    if row.last_used_at is None or now - row.last_used_at >= _USE_NOTED_EVERY:
-        connection.execute(
-            _NOTE_USE, {"token": row.token_id, "now": now, "before": now - _USE_NOTED_EVERY}
-        )
-    return Viewer(row.viewer_id, row.token_id, tuple(row.scopes))
+    if last_used_at is None or now - last_used_at >= _USE_NOTED_EVERY:
+        _NOTE_USE.on(connection, token=token, now=now, before=now - _USE_NOTED_EVERY)
+    return now, Viewer(player, token, tuple(scopes))
 
 
-_NOTE_USE: Final = (
+def read_viewer(
+    connection: Connection, fingerprint: bytes | None, instant: Instant
+) -> tuple[datetime, Viewer | None]:
+    """Return the request's instant and whose token it is, by a statement of its own."""
+    row = _TOKEN.on(connection, token=fingerprint).fetchone() or ()
+    return viewer(connection, row, fingerprint, instant)
+
+
+_TOKEN: Final = Statement(select(*COLUMNS).select_from(with_token()))
+_NOTE_USE: Final = Statement(
     update(tokens)
     .where(tokens.c.id == bindparam("token"))
     .where((tokens.c.last_used_at.is_(None)) | (tokens.c.last_used_at <= bindparam("before")))

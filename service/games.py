@@ -13,17 +13,18 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from service import access
+from service.access import Viewer
 from service.engine import Game, Layout, Move, canonical_seed, deal, table
 from service.engine.cards import EMPTY, TEXTS
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import EngineError, IllegalMoveError, RendezvousError
 from service.engine.moves import RESIGN, STOCK, UNDO
 from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
-from service.store.database import Instant
+from service.store.database import Instant, Statement
 from service.store.tables import games
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -216,15 +217,21 @@ def _layout(spec: str, ruleset: str, seed: str) -> Layout:
     return deal(spec, ruleset, seed)
 
 
-_READ: Final = select(*access.COLUMNS, *games.c).select_from(
-    access.with_token(games, games.c.id == bindparam("game"))
+_READ: Final = Statement(
+    select(*access.COLUMNS, *games.c).select_from(
+        access.with_token(games, games.c.id == bindparam("game"))
+    )
 )
-_TOKEN: Final = select(*access.COLUMNS).select_from(access.with_token())
 _COLUMNS: Final = len(access.COLUMNS)
 
 
-def _record(row: Row[Any]) -> Record:
-    return Record(*row[_COLUMNS:])
+def _read(
+    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
+) -> tuple[datetime, Viewer | None, Record | None]:
+    """Return the request's instant, whose token it is, and the game, by one statement."""
+    row = _READ.on(connection, token=token, game=game_id).fetchone() or ()
+    now, who = access.viewer(connection, row, token, instant)
+    return now, who, None if row[_COLUMNS] is None else Record(*row[_COLUMNS:])
 
 
 def _state(record: Record, game: Game, times: list[int], applied: list[Applied] | None) -> State:
@@ -267,9 +274,8 @@ def create(
         EngineError: There is no such ruleset or deal spec, or the seed is none of it.
     """
     rules = table(ruleset)
-    row = connection.execute(_TOKEN, {"token": token}).one()
-    now = instant.fix(row.now)
-    who = access.demand(access.viewer(connection, row, token, now), "games:play")
+    now, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, "games:play")
     if seed is None and spec != DEFAULT_SPEC:
         raise SeedNeededError(f"a hidden seed is of {DEFAULT_SPEC} only: give a seed for {spec}")
     used = drawn if seed is None else canonical_seed(spec, seed)
@@ -289,26 +295,40 @@ def create(
         times=b"",
     )
     game = Game(rules, _layout(spec, ruleset, used), undo_allowed=not record.hidden)
-    connection.execute(
-        _INSERT,
-        {
-            "id": game_id,
-            "player_id": who.player,
-            "created_at": now,
-            "ply": 0,
-            "hidden": record.hidden,
-            "ruleset": ruleset,
-            "spec": spec,
-            "seed": used,
-            "log": b"",
-            "times": b"",
-        },
+    _INSERT.on(
+        connection,
+        id=game_id,
+        player_id=who.player,
+        created_at=now,
+        ply=0,
+        hidden=record.hidden,
+        ruleset=ruleset,
+        spec=spec,
+        seed=used,
+        log=b"",
+        times=b"",
     )
     return _state(record, game, [], None)
 
 
+_GIVEN: Final = (
+    "id",
+    "player_id",
+    "created_at",
+    "ply",
+    "hidden",
+    "ruleset",
+    "spec",
+    "seed",
+    "log",
+    "times",
+)
 # The id is new: a conflict means that this very act was done before its connection broke.
-_INSERT: Final = insert(games).on_conflict_do_nothing(index_elements=["id"])
+_INSERT: Final = Statement(
+    insert(games)
+    .values({column: bindparam(column) for column in _GIVEN})
+    .on_conflict_do_nothing(index_elements=["id"])
+)
 
 
 def draw_seed() -> str:
@@ -353,13 +373,11 @@ def _visible(
     connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
 ) -> Record:
     """Return a game that the viewer may read: their own, or anybody's that has ended."""
-    row = connection.execute(_READ, {"token": token, "game": game_id}).one()
-    who = access.viewer(connection, row, token, instant.fix(row.now))
+    _, who, record = _read(connection, instant, token, game_id)
     if who is not None:
         access.demand(who, "games:read")
-    if row.id is None:
+    if record is None:
         access.not_found("game")
-    record = _record(row)
     if record.ended_at is None and (who is None or who.player != record.player):
         access.not_found("game")
     return record
@@ -482,12 +500,10 @@ def _act(
     acts: Acts,
 ) -> State:
     while True:
-        row = connection.execute(_READ, {"token": token, "game": game_id}).one()
-        now = instant.fix(row.now)
-        who = access.demand(access.viewer(connection, row, token, now), "games:play")
-        if row.id is None or row.player_id != who.player:
+        now, who, record = _read(connection, instant, token, game_id)
+        who = access.demand(who, "games:play")
+        if record is None or record.player != who.player:
             access.not_found("game")
-        record = _record(row)
         if ply != record.ply:
             return _repeat(record, ply, acts)
         state = _add(connection, record, now, acts)
@@ -534,9 +550,7 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
         # The gap before the first of them, and none between the others.
         "gaps": pack_times([ms - last] * len(applied)),
     }
-    written = connection.execute(
-        _APPEND, {"game": record.id, "seen": record.ply, **changed, **added}
-    )
+    written = _APPEND.on(connection, game=record.id, seen=record.ply, **changed, **added)
     if written.rowcount == 0:
         return None
     record = replace(
@@ -546,7 +560,7 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
 
 
 # Ply never falls and every act adds to it, so that an equal ply means an unchanged row.
-_APPEND: Final = (
+_APPEND: Final = Statement(
     update(games)
     .where(games.c.id == bindparam("game"), games.c.ply == bindparam("seen"))
     .values(
@@ -573,8 +587,8 @@ def list_own(
     before: UUID | None = None,
 ) -> list[Summary]:
     """Return the viewer's games, newest first, those older than a given one."""
-    row = connection.execute(_TOKEN, {"token": token}).one()
-    who = access.demand(access.viewer(connection, row, token, instant.fix(row.now)), "games:read")
+    _, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, "games:read")
     query = select(*_SUMMARY).where(games.c.player_id == who.player)
     if before is not None:
         query = query.where(games.c.id < before)

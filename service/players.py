@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from service import access, tokens
 from service.access import Viewer
 from service.store import tables
-from service.store.database import Instant
+from service.store.database import Instant, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,11 @@ _TOKEN_COLUMNS: Final = (
     _TOKEN.revoked_at,
     _TOKEN.last_used_at,
 )
-_WHO: Final = select(
-    *access.COLUMNS, tables.players.c.name, tables.players.c.created_at
-).select_from(access.with_token(tables.players, tables.players.c.id == _TOKEN.player_id))
+_WHO: Final = Statement(
+    select(*access.COLUMNS, tables.players.c.name, tables.players.c.created_at).select_from(
+        access.with_token(tables.players, tables.players.c.id == _TOKEN.player_id)
+    )
+)
 
 
 def register(
@@ -97,10 +99,11 @@ def give_token(
 
 def me(connection: Connection, instant: Instant, token: bytes | None) -> tuple[Player, Viewer]:
     """Return whose token this is, and what it is good for."""
-    row = connection.execute(_WHO, {"token": token}).one()
-    who = access.viewer(connection, row, token, instant.fix(row.now))
+    row = _WHO.on(connection, token=token).fetchone() or ()
+    _, who = access.viewer(connection, row, token, instant)
     who = access.demand(who, "games:read")
-    return Player(who.player, row.name, row.created_at), who
+    name, created_at = row[len(access.COLUMNS) :]
+    return Player(who.player, name, created_at), who
 
 
 def list_tokens(connection: Connection, instant: Instant, token: bytes | None) -> list[Token]:
@@ -128,9 +131,8 @@ def revoke(connection: Connection, instant: Instant, token: bytes | None, token_
     Raises:
         NotFoundError: They have no such token.
     """
-    row = connection.execute(_WHO, {"token": token}).one()
-    now = instant.fix(row.now)
-    who = access.demand(access.viewer(connection, row, token, now), "games:read")
+    now, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, "games:read")
     found = connection.execute(
         _REVOKE, {"token_id": token_id, "player": who.player, "now": now}
     ).rowcount

@@ -1,9 +1,11 @@
 """Where flask-smorest and webargs are bent to our contract, each in one place."""
 
+import os
 import re
 from collections.abc import Callable
+from functools import wraps
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 from uuid import UUID
 
 import flask_smorest
@@ -12,7 +14,6 @@ import orjson
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy import Connection
 from uuid_utils.compat import uuid7 as _uuid7
-from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import HTTPException
 
 from service import tokens
@@ -30,45 +31,54 @@ View = TypeVar("View", bound=Callable[..., Any])
 MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
 
-TOKEN: Final = ("token-missing", "token-invalid", "scope-missing")
-STORE: Final = ("database-unavailable",)
-BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type", "invalid-request")
-ALWAYS: Final = ("malformed-request", "internal-error")
+_BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
+_BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type", "invalid-request")
+_ALWAYS: Final = ("malformed-request", "internal-error")
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Parser(FlaskParser):
-    """Reads requests strictly: one media type, sound JSON, no member that is not known."""
+def load_body(schema: ma.Schema) -> Any:
+    """Return the request's JSON body as a schema loads it, strictly read.
 
-    DEFAULT_UNKNOWN_BY_LOCATION: dict[str, str | None] = {"json": None, "query": ma.RAISE}  # noqa: RUF012
+    Raises:
+        BadRequestError: Another media type, no sound JSON, or it does not fit the schema.
+    """
+    if request.mimetype != "application/json":
+        raise BadRequestError("unsupported-media-type", "the body must come as application/json")
+    data = request.get_data(cache=False)
+    try:
+        value = read_json(data)
+        if _SURROGATE.search(data):
+            orjson.dumps(value)
+    except (ValueError, TypeError) as error:
+        text = str(error) if isinstance(error, ValueError) else "half a surrogate pair"
+        raise BadRequestError("malformed-json", text) from error
+    return _load(schema, value, "")
 
-    def load_json(self, req: Any, schema: ma.Schema) -> Any:  # noqa: ARG002 - webargs' own
-        """Return the body's JSON value."""
-        if req.mimetype != "application/json":
-            raise BadRequestError(
-                "unsupported-media-type", "the body must come as application/json"
-            )
-        data = req.get_data(cache=False)
-        try:
-            value = read_json(data)
-            if _SURROGATE.search(data):
-                orjson.dumps(value)
-        except (ValueError, TypeError) as error:
-            text = str(error) if isinstance(error, ValueError) else "half a surrogate pair"
-            raise BadRequestError("malformed-json", text) from error
-        return value
 
-    def handle_error(self, error: ma.ValidationError, *_: Any, **__: Any) -> Any:
-        """Tell what is wrong where."""
-        messages = cast("dict[str, Any]", error.messages)
-        found = [
-            fault
-            for location, tree in messages.items()
-            for fault in _faults(tree, "" if location == "json" else "#query")
-        ]
-        detail = "; ".join(f"{at or 'the body'}: {text}" for at, text in found[:3])
+def load_query(schema: ma.Schema) -> Any:
+    """Return the request's query as a schema loads it; a name may stand in it once.
+
+    Raises:
+        BadRequestError: It does not fit the schema.
+    """
+    query = {}
+    for name, values in request.args.lists():
+        if len(values) > 1:
+            fault = (f"#query/{name}", "given more than once")
+            raise BadRequestError("invalid-request", "; ".join(fault), [fault])
+        query[name] = values[0]
+    return _load(schema, query, "#query")
+
+
+def _load(schema: ma.Schema, value: Any, at: str) -> Any:
+    try:
+        return schema.load(value)
+    except ma.ValidationError as error:
+        found = _faults(error.messages, at)
+        detail = "; ".join(f"{where or 'the body'}: {text}" for where, text in found[:3])
         raise BadRequestError("invalid-request", detail, found) from error
 
 
@@ -85,17 +95,107 @@ def _faults(tree: Any, at: str) -> list[tuple[str, str]]:
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
-    """A group of operations that reads requests strictly."""
+    """A group of operations."""
 
-    ARGUMENTS_PARSER = Parser()
+    def operation(
+        self,
+        method: str,
+        path: str,
+        name: str,
+        summary: str,
+        answer: type[ma.Schema] | None,
+        *,
+        status: int = 200,
+        media_type: str = "application/json",
+        headers: tuple[str, ...] = (),
+        body: type[ma.Schema] | None = None,
+        query: type[ma.Schema] | None = None,
+        bearer: Literal["none", "taken", "needed"] = "none",
+        fails: tuple[str, ...] = (),
+        **doc: Any,
+    ) -> Callable[[View], View]:
+        """Make a function the operation of a method and path.
 
-    if TYPE_CHECKING:  # flask-smorest is untyped
+        flask-smorest documents it, by its own decorators; but what they wrap around a function,
+        eight layers for each request, is left off: the function is called with the loaded body or
+        query, if there is one, and the path's parameters, and returns a response.
 
-        def route(self, *_: Any, **__: Any) -> Callable[[View], View]: ...  # noqa: D102
-        def doc(self, **_: Any) -> Callable[[View], View]: ...  # noqa: D102
-        def arguments(self, *_: Any, **__: Any) -> Callable[[View], View]: ...  # noqa: D102
-        def response(self, *_: Any, **__: Any) -> Callable[[View], View]: ...  # noqa: D102
-        def alt_response(self, *_: Any, **__: Any) -> Callable[[View], View]: ...  # noqa: D102
+        Args:
+            method: The HTTP method.
+            path: The path, as Flask writes it.
+            name: Its stable `operationId`.
+            summary: Its summary; the function's docstring is its description.
+            answer: Schema of the answer.
+            status: Status of the answer.
+            media_type: Media type of the answer.
+            headers: Names of the answer's own headers. With `ETag` it may answer 304.
+            body: Schema of the request's body.
+            query: Schema of the request's query.
+            bearer: Whether it takes or needs a token.
+            fails: Codes of problems that it can answer with, beside those that follow from the
+                other arguments.
+            doc: Further members of its description.
+        """
+        loads = (load_body, body()) if body else (load_query, query()) if query else None
+        answers = [
+            self.response(
+                status,
+                answer,
+                content_type=media_type,
+                headers={header: {"schema": {"type": "string"}} for header in headers},
+            )
+        ]
+        if body:
+            answers.append(self.arguments(body))
+            fails = (*fails, *_BODY)
+        if query:
+            answers.append(self.arguments(query, location="query"))
+            fails = (*fails, "invalid-request")
+        if bearer != "none":
+            fails = (*fails, *_BEARER)
+            needs: dict[str, list[str]] = {"token": []}
+            doc["security"] = [needs] if bearer == "needed" else [{}, needs]
+        if "ETag" in headers:
+            answers.append(self.alt_response(304, description="As the client has it"))
+        answers += [self._problem(number, text) for number, text in _by_status(fails)]
+        answers.append(self.doc(operationId=name, summary=summary, **doc))
+
+        def decorate(view: View) -> View:
+            described: Any = view
+            for describe in answers:
+                described = describe(described)
+
+            @wraps(view)
+            def call(**path: Any) -> Any:
+                if loads is None:
+                    return view(**path)
+                load, schema = loads
+                return view(load(schema), **path)
+
+            about = described._apidoc  # noqa: SLF001 - the one place that knows
+            about.get("arguments", {}).pop("responses", None)
+            call._apidoc = about  # type: ignore[attr-defined] # noqa: SLF001
+            self.add_url_rule(path, view_func=call, methods=[method])
+            return view
+
+        return decorate
+
+    def _problem(self, status: int, description: str) -> Callable[[Any], Any]:
+        documented: Callable[[Any], Any] = self.alt_response(
+            status,
+            schema=schemas.Problem,
+            content_type=problems.MEDIA_TYPE,
+            description=description,
+        )
+        return documented
+
+
+def _by_status(codes: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return for each status of these codes, and of those that all can answer, its description."""
+    found: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*codes, *_ALWAYS)):
+        found.setdefault(PROBLEMS[code][0], []).append(f"`{code}`: {PROBLEMS[code][1]}")
+    return [(status, "; ".join(texts)) for status, texts in sorted(found.items())]
 
 
 class Api(flask_smorest.Api):  # type: ignore[misc] # untyped
@@ -107,25 +207,6 @@ class Api(flask_smorest.Api):  # type: ignore[misc] # untyped
     def handle_http_exception(self, error: HTTPException) -> Response:
         """Return the answer to an error of the framework."""
         return problems.from_http(error)
-
-
-def fails(blueprint: Blueprint, *codes: str) -> Callable[[View], View]:
-    """Document the problems that an operation can answer with, besides those that all can."""
-
-    def decorate(view: View) -> View:
-        by_status: dict[int, list[str]] = {}
-        for code in (*codes, *ALWAYS):
-            by_status.setdefault(PROBLEMS[code][0], []).append(code)
-        for status, names in by_status.items():
-            view = blueprint.alt_response(
-                status,
-                schema=schemas.Problem,
-                content_type=problems.MEDIA_TYPE,
-                description="; ".join(f"`{name}`: {PROBLEMS[name][1]}" for name in names),
-            )(view)
-        return view
-
-    return decorate
 
 
 def database() -> Database:
@@ -199,7 +280,7 @@ def register_requests(app: Flask) -> None:
 
     def begin() -> None:
         given = request.headers.get("X-Request-Id", "")
-        g.request_id = given if sound(given) else new_id().hex
+        g.request_id = given if sound(given) else os.urandom(16).hex()
 
     def end(response: Response) -> Response:
         response.headers["X-Request-Id"] = g.get("request_id", "")

@@ -2,7 +2,7 @@
 
 import base64
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -12,14 +12,10 @@ from sqlalchemy import Connection, func, select
 from service import __version__, games, players, tokens, view
 from service.api import schemas
 from service.api.framework import (
-    BODY,
     MAX_BODY_BYTES,
-    STORE,
-    TOKEN,
     Blueprint,
     answer,
     database,
-    fails,
     new_id,
     run,
     settings,
@@ -35,10 +31,6 @@ from service.players import Player
 from service.store.database import Instant
 from service.view import Json
 
-_SECURED: Final[Json] = {"security": [{"token": []}]}
-_SECURED_OR_NOT: Final[Json] = {"security": [{}, {"token": []}]}
-_ACTS: Final = ("not-found", "stale-ply", "game-over", "log-full", *BODY, *TOKEN, *STORE)
-
 about = Blueprint("About", __name__, description="What this service offers: rules, deals, limits.")
 people = Blueprint("Players", __name__, description="Players and their tokens.")
 play = Blueprint("Games", __name__, description="Create, read and play games.")
@@ -46,11 +38,19 @@ records = Blueprint("Replays", __name__, description="Recorded games and their v
 
 BLUEPRINTS: Final = (about, people, play, records)
 
+_STORE: Final = ("database-unavailable",)
+_ACTS: Final = ("not-found", "stale-ply", "game-over", "log-full")
+_MOVES: Final = ("illegal-move", "ambiguous-move", "card-mismatch", "batch-past-hidden-card")
 
-@about.route("/v1", methods=["GET"])
-@about.doc(operationId="getCapabilities", summary="Versions, rulesets, limits and the time")
-@about.response(200, schemas.Capabilities)
-@fails(about, *STORE)
+
+@about.operation(
+    "GET",
+    "/v1",
+    "getCapabilities",
+    "Versions, rulesets, limits and the time",
+    schemas.Capabilities,
+    fails=_STORE,
+)
 def capabilities() -> Response:
     """What this service offers; a client may begin here."""
     now: datetime = database().run(
@@ -71,45 +71,46 @@ def capabilities() -> Response:
                 "replay_bytes": MAX_DOCUMENT_BYTES,
                 "page_items": schemas.MAX_LIMIT,
             },
-            "time": view.instant(now.astimezone(UTC)),
+            "time": view.instant(now),
         }
     )
 
 
-@about.route("/v1/rulesets", methods=["GET"])
-@about.doc(operationId="listRulesets", summary="All rulesets")
-@about.response(200, schemas.RulesetList, headers={"ETag": {"schema": {"type": "string"}}})
-@about.alt_response(304, description="As the client has it")
-@fails(about)
+@about.operation(
+    "GET",
+    "/v1/rulesets",
+    "listRulesets",
+    "All rulesets",
+    schemas.RulesetList,
+    headers=("ETag",),
+)
 def list_rulesets() -> Response:
     """All rulesets, the default first."""
-    return tagged(
+    rulesets = [
         {
-            "rulesets": [
-                {
-                    "name": row.name,
-                    "game": row.game,
-                    "edition": row.edition,
-                    "links": {"self": f"{view.ROOT}/rulesets/{row.name}"},
-                }
-                for row in RULESETS.values()
-            ]
-        },
-        public=True,
-    )
+            "name": row.name,
+            "game": row.game,
+            "edition": row.edition,
+            "links": {"self": f"{view.ROOT}/rulesets/{row.name}"},
+        }
+        for row in RULESETS.values()
+    ]
+    return tagged({"rulesets": rulesets}, public=True)
 
 
-@about.route("/v1/rulesets/<string:name>", methods=["GET"])
-@about.doc(operationId="getRuleset", summary="One ruleset: parameters, rules in words, move table")
-@about.response(200, schemas.Ruleset, headers={"ETag": {"schema": {"type": "string"}}})
-@about.alt_response(304, description="As the client has it")
-@fails(about, "not-found")
+@about.operation(
+    "GET",
+    "/v1/rulesets/<string:name>",
+    "getRuleset",
+    "One ruleset: parameters, rules in words, move table",
+    schemas.Ruleset,
+    headers=("ETag",),
+    fails=("not-found",),
+)
 def get_ruleset(name: str) -> Response:
     """A ruleset as the engine has it. It never changes; a change has a new name."""
     if name not in RULESETS:
-        raise BadRequestError(
-            "not-found", f"there is no ruleset of this name; see {view.ROOT}/rulesets"
-        )
+        raise BadRequestError("not-found", f"no ruleset has this name; see {view.ROOT}/rulesets")
     return tagged(_ruleset(RULESETS[name]), public=True)
 
 
@@ -128,12 +129,16 @@ def _ruleset(row: Ruleset) -> Json:
     return {**asdict(row), "families": families, "rules": rules, "moves": moves}
 
 
-@about.route("/v1/deals/<string:spec>/<string:ruleset>", methods=["GET"])
-@about.doc(operationId="getDeal", summary="The deal that a seed gives")
-@about.arguments(schemas.DealQuery, location="query")
-@about.response(200, schemas.Layout, headers={"ETag": {"schema": {"type": "string"}}})
-@about.alt_response(304, description="As the client has it")
-@fails(about, "not-found", "invalid-request", "bad-seed")
+@about.operation(
+    "GET",
+    "/v1/deals/<string:spec>/<string:ruleset>",
+    "getDeal",
+    "The deal that a seed gives",
+    schemas.Layout,
+    headers=("ETag",),
+    query=schemas.DealQuery,
+    fails=("not-found", "bad-seed"),
+)
 def get_deal(query: Json, spec: str, ruleset: str) -> Response:
     """Every card of a deal: what anybody who knows the seed can compute."""
     if spec not in DEAL_SPECS or ruleset not in RULESETS:
@@ -141,11 +146,16 @@ def get_deal(query: Json, spec: str, ruleset: str) -> Response:
     return tagged(view.layout(ruleset, spec, query["seed"]), public=True)
 
 
-@people.route("/v1/players", methods=["POST"])
-@people.doc(operationId="createPlayer", summary="Become a player")
-@people.arguments(schemas.NewPlayer)
-@people.response(201, schemas.NewPlayerToken)
-@fails(people, "registration-closed", *BODY, *STORE)
+@people.operation(
+    "POST",
+    "/v1/players",
+    "createPlayer",
+    "Become a player",
+    schemas.NewPlayerToken,
+    status=201,
+    body=schemas.NewPlayer,
+    fails=("registration-closed", *_STORE),
+)
 def create_player(body: Json) -> Response:
     """Make a player and a first token, whose text is shown this once.
 
@@ -166,20 +176,16 @@ def _player(player: Player) -> Json:
     return {"id": str(player.id), "name": player.name}
 
 
-@people.route("/v1/players/me", methods=["GET"])
-@people.doc(operationId="getMe", summary="Who I am", **_SECURED)
-@people.response(200, schemas.Me)
-@fails(people, *TOKEN, *STORE)
+@people.operation("GET", "/v1/players/me", "getMe", "Who I am", schemas.Me, bearer="needed")
 def get_me() -> Response:
     """The player whose token this is, and what the token is good for."""
     player, who = run(players.me)
-    return answer({"player": _player(player), "scopes": list(who.scopes), "token": str(who.token)})
+    return answer({"player": _player(player), "scopes": who.scopes, "token": str(who.token)})
 
 
-@people.route("/v1/tokens", methods=["GET"])
-@people.doc(operationId="listTokens", summary="My tokens", **_SECURED)
-@people.response(200, schemas.TokenList)
-@fails(people, *TOKEN, *STORE)
+@people.operation(
+    "GET", "/v1/tokens", "listTokens", "My tokens", schemas.TokenList, bearer="needed"
+)
 def list_tokens() -> Response:
     """One's tokens, newest first, revoked ones included; never their texts."""
     return answer({"tokens": [_token(one) for one in run(players.list_tokens)]})
@@ -191,24 +197,37 @@ def _token(token: players.Token) -> Json:
         for name in ("created_at", "expires_at", "revoked_at", "last_used_at")
         if (value := getattr(token, name)) is not None
     }
-    return {"id": str(token.id), "scopes": list(token.scopes), **instants}
+    return {"id": str(token.id), "scopes": token.scopes, **instants}
 
 
-@people.route("/v1/tokens/<uuid:token_id>", methods=["DELETE"])
-@people.doc(operationId="revokeToken", summary="Revoke a token", **_SECURED)
-@people.response(204)
-@fails(people, "not-found", *TOKEN, *STORE)
+@people.operation(
+    "DELETE",
+    "/v1/tokens/<uuid:token_id>",
+    "revokeToken",
+    "Revoke a token",
+    None,
+    status=204,
+    bearer="needed",
+    fails=("not-found",),
+)
 def revoke_token(token_id: UUID) -> Response:
     """Revoke one of one's tokens, which may be this one. It is refused from the next request on."""
     run(players.revoke, token_id)
     return Response(status=204)
 
 
-@play.route("/v1/games", methods=["POST"])
-@play.doc(operationId="createGame", summary="Create a game", **_SECURED)
-@play.arguments(schemas.NewGame)
-@play.response(201, schemas.Game, headers={"Location": {"schema": {"type": "string"}}})
-@fails(play, "bad-seed", "seed-needed", *BODY, *TOKEN, *STORE)
+@play.operation(
+    "POST",
+    "/v1/games",
+    "createGame",
+    "Create a game",
+    schemas.Game,
+    status=201,
+    headers=("Location",),
+    body=schemas.NewGame,
+    bearer="needed",
+    fails=("bad-seed", "seed-needed"),
+)
 def create_game(body: Json) -> Response:
     """Create a game: of a seed that is given, or of a hidden one that the server draws.
 
@@ -228,11 +247,17 @@ def create_game(body: Json) -> Response:
     return response
 
 
-@play.route("/v1/games", methods=["GET"])
-@play.doc(operationId="listGames", summary="My games", **_SECURED)
-@play.arguments(schemas.ListQuery, location="query")
-@play.response(200, schemas.GameList, headers={"Link": {"schema": {"type": "string"}}})
-@fails(play, "invalid-request", "unknown-cursor", *TOKEN, *STORE)
+@play.operation(
+    "GET",
+    "/v1/games",
+    "listGames",
+    "My games",
+    schemas.GameList,
+    headers=("Link",),
+    query=schemas.ListQuery,
+    bearer="needed",
+    fails=("unknown-cursor",),
+)
 def list_games(query: Json) -> Response:
     """One's own games, newest first. `Link: <...>; rel="next"` leads on while there are more."""
     limit = query["limit"]
@@ -260,12 +285,17 @@ def _from_cursor(cursor: str) -> UUID:
     return last
 
 
-@play.route("/v1/games/<uuid:game_id>", methods=["GET"])
-@play.doc(operationId="getGame", summary="A game, now or earlier", **_SECURED_OR_NOT)
-@play.arguments(schemas.PlyQuery, location="query")
-@play.response(200, schemas.Game, headers={"ETag": {"schema": {"type": "string"}}})
-@play.alt_response(304, description="As the client has it")
-@fails(play, "not-found", "ply-not-reached", "invalid-request", *TOKEN, *STORE)
+@play.operation(
+    "GET",
+    "/v1/games/<uuid:game_id>",
+    "getGame",
+    "A game, now or earlier",
+    schemas.Game,
+    headers=("ETag",),
+    query=schemas.PlyQuery,
+    bearer="taken",
+    fails=("not-found", "ply-not-reached"),
+)
 def get_game(query: Json, game_id: UUID) -> Response:
     """A game as it stands, or as it was after `ply` entries of its log.
 
@@ -274,28 +304,36 @@ def get_game(query: Json, game_id: UUID) -> Response:
     return tagged(view.game(run(games.read, game_id, query.get("ply"))))
 
 
-@play.route("/v1/games/<uuid:game_id>/moves", methods=["POST"])
-@play.doc(operationId="makeMoves", summary="Make moves", **_SECURED)
-@play.arguments(schemas.Moves)
-@play.response(200, schemas.Game)
-@fails(play, "illegal-move", "ambiguous-move", "card-mismatch", "batch-past-hidden-card", *_ACTS)
+@play.operation(
+    "POST",
+    "/v1/games/<uuid:game_id>/moves",
+    "makeMoves",
+    "Make moves",
+    schemas.Game,
+    body=schemas.Moves,
+    bearer="needed",
+    fails=(*_MOVES, *_ACTS),
+)
 def make_moves(body: Json, game_id: UUID) -> Response:
     """Make one move or up to 200, all or none.
 
     Safe to repeat: the same moves at the same ply answer as they did the first time. In a game
     with hidden cards only the last move of a request may turn one up.
     """
-    commands = [
-        Command(move["origin"], move.get("destination"), move.get("card")) for move in body["moves"]
-    ]
+    commands = [Command(**move) for move in body["moves"]]
     return answer(view.game(run(games.move, game_id, body["ply"], commands)))
 
 
-@play.route("/v1/games/<uuid:game_id>/undo", methods=["POST"])
-@play.doc(operationId="undoMove", summary="Take back a move", **_SECURED)
-@play.arguments(schemas.Act)
-@play.response(200, schemas.Game)
-@fails(play, "undo-off", "nothing-to-undo", *_ACTS)
+@play.operation(
+    "POST",
+    "/v1/games/<uuid:game_id>/undo",
+    "undoMove",
+    "Take back a move",
+    schemas.Game,
+    body=schemas.Act,
+    bearer="needed",
+    fails=("undo-off", "nothing-to-undo", *_ACTS),
+)
 def undo_move(body: Json, game_id: UUID) -> Response:
     """Take back the latest move that is not taken back yet; also in a lost game.
 
@@ -304,46 +342,50 @@ def undo_move(body: Json, game_id: UUID) -> Response:
     return answer(view.game(run(games.undo, game_id, body["ply"])))
 
 
-@play.route("/v1/games/<uuid:game_id>/resign", methods=["POST"])
-@play.doc(operationId="resignGame", summary="Give a game up", **_SECURED)
-@play.arguments(schemas.Act)
-@play.response(200, schemas.Game)
-@fails(play, *_ACTS)
+@play.operation(
+    "POST",
+    "/v1/games/<uuid:game_id>/resign",
+    "resignGame",
+    "Give a game up",
+    schemas.Game,
+    body=schemas.Act,
+    bearer="needed",
+    fails=_ACTS,
+)
 def resign_game(body: Json, game_id: UUID) -> Response:
     """Give the game up. Nothing follows. Safe to repeat."""
     return answer(view.game(run(games.resign, game_id, body["ply"])))
 
 
-@records.route("/v1/games/<uuid:game_id>/replay", methods=["GET"])
-@records.doc(operationId="getReplay", summary="A game's replay document", **_SECURED_OR_NOT)
-@records.response(
-    200,
+@records.operation(
+    "GET",
+    "/v1/games/<uuid:game_id>/replay",
+    "getReplay",
+    "A game's replay document",
     schemas.Replay,
-    content_type=MEDIA_TYPE,
-    headers={"ETag": {"schema": {"type": "string"}}},
+    media_type=MEDIA_TYPE,
+    headers=("ETag",),
+    bearer="taken",
+    fails=("not-found",),
 )
-@records.alt_response(304, description="As the client has it")
-@fails(records, "not-found", *TOKEN, *STORE)
 def get_replay(game_id: UUID) -> Response:
     """A game as a document that anybody can verify, offline too."""
     return tagged(run(games.export, game_id), MEDIA_TYPE)
 
 
-@records.route("/v1/replays/verify", methods=["POST"])
-@records.doc(
-    operationId="verifyReplay",
-    summary="Verify a replay document",
+@records.operation(
+    "POST",
+    "/v1/replays/verify",
+    "verifyReplay",
+    "Verify a replay document",
+    schemas.Verdict,
+    fails=("body-too-large", "unsupported-media-type"),
     requestBody={
         "required": True,
         "description": "The document. Whatever comes is judged; what is no replay is `invalid`.",
-        "content": {
-            MEDIA_TYPE: {"schema": {}},
-            "application/json": {"schema": {}},
-        },
+        "content": {MEDIA_TYPE: {"schema": {}}, "application/json": {"schema": {}}},
     },
 )
-@records.response(200, schemas.Verdict)
-@fails(records, "body-too-large", "unsupported-media-type")
 def verify_replay() -> Response:
     """Deal the cards, play the log, compare all that the document claims, and say how it went."""
     request.max_content_length = MAX_DOCUMENT_BYTES
