@@ -4,14 +4,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
-class EngineError(ValueError):
-    """Base of all that the engine refuses. Nothing is changed when it is raised.
+class RendezvousError(Exception):
+    """Root of all errors that a person or a program is told of by name.
 
     Attributes:
         code: Stable name of the kind of error, the same over HTTP.
     """
 
     code: ClassVar[str]
+
+
+class EngineError(RendezvousError, ValueError):
+    """Base of all that the engine refuses. Nothing is changed when it is raised."""
 
 
 class UnknownRulesetError(EngineError):

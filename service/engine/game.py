@@ -181,6 +181,19 @@ class Game:
         self.entries.append(move)
         return effects
 
+    def check_open(self) -> None:
+        """Return if a move may be made now.
+
+        Raises:
+            GameOverError: The game has ended.
+            LogFullError: Only ``resign`` still fits.
+        """
+        status = self.status
+        if status != "playing":
+            raise GameOverError(f"the game is over: {status}")
+        if self._full:
+            raise self._log_full()
+
     def _refuse_if_over(self) -> None:
         outcome = self.position.outcome
         if outcome != "playing":

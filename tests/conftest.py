@@ -1,0 +1,67 @@
+"""Fixtures: a real Postgres for each test process, the app upon it, and clients for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+from tempfile import gettempdir
+
+import pytest
+from client import Client, Contract, Person
+from flask import Flask
+
+from service.app import create_app
+from service.settings import Settings
+from service.store import schema
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A Postgres of this test process's own, durable as ever."""
+    home = Path(gettempdir()) / f"rendezvous-tests-{token_hex(4)}"
+    server = EmbeddedPostgres(home)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def database(postgres: EmbeddedPostgres) -> Iterator[Database]:
+    """The database at head. Tests share it and make what they need: players, games."""
+    found = Database(postgres.url)
+    schema.upgrade(found.engine)
+    yield found
+    found.dispose()
+
+
+@pytest.fixture(scope="session")
+def app(database: Database) -> Flask:
+    """The service."""
+    return create_app(Settings(), database)
+
+
+@pytest.fixture(scope="session")
+def contract(app: Flask) -> Contract:
+    """What the service has published about itself."""
+    return Contract(app)
+
+
+@pytest.fixture
+def client(app: Flask, contract: Contract) -> Client:
+    """Somebody without a token."""
+    return Client(app, contract)
+
+
+@pytest.fixture
+def ada(client: Client) -> Person:
+    """A player."""
+    return client.register("Ada")
+
+
+@pytest.fixture
+def bea(client: Client) -> Person:
+    """Another player."""
+    return client.register("Bea")
