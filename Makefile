@@ -33,6 +33,7 @@ lint: $(VENV)/dev.stamp ## Style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 unit: $(VENV)/dev.stamp ## The tests, with branch coverage
 	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
@@ -47,6 +48,7 @@ openapi: $(VENV)/dev.stamp ## Write openapi.yaml anew from the code
 	$(BIN)/python -m service.api.spec > openapi.yaml
 
 lock: $(VENV)/dev.stamp ## Write the locks in requirements/ anew from pyproject.toml
+	$(COMPILE) --extra server --group build -o requirements/server.txt
 	$(COMPILE) --extra server --extra embedded --group build -o requirements/serve.txt
 	$(COMPILE) --extra server --extra embedded --group dev -o requirements/dev.txt
 

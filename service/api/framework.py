@@ -12,7 +12,6 @@ import flask_smorest
 import marshmallow as ma
 import orjson
 from flask import Flask, Response, current_app, g, request
-from sqlalchemy import Connection
 from uuid_utils.compat import uuid7 as _uuid7
 from werkzeug.exceptions import HTTPException
 
@@ -242,11 +241,10 @@ def bearer() -> bytes | None:
 def run(act: Callable[..., T], *args: Any, transaction: bool = False, **options: Any) -> T:
     """Return what a use case gives for this request's token."""
     instant, token = Instant(), bearer()
-
-    def once(connection: Connection) -> T:
-        return act(connection, instant, token, *args, **options)
-
-    return database().run(once, transaction=transaction)
+    return database().run(
+        lambda connection: act(connection, instant, token, *args, **options),
+        transaction=transaction,
+    )
 
 
 def answer(value: Any, status: int = 200, media_type: str = "application/json") -> Response:

@@ -2,12 +2,10 @@
 
 import base64
 from dataclasses import asdict
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from flask import Response, request, url_for
-from sqlalchemy import Connection, func, select
 
 from service import __version__, games, players, tokens, view
 from service.api import schemas
@@ -53,9 +51,7 @@ _MOVES: Final = ("illegal-move", "ambiguous-move", "card-mismatch", "batch-past-
 )
 def capabilities() -> Response:
     """What this service offers; a client may begin here."""
-    now: datetime = database().run(
-        lambda connection: connection.execute(select(func.now())).scalar_one()
-    )
+    now = database().now()
     return answer(
         {
             "service": __version__,
@@ -164,11 +160,10 @@ def create_player(body: Json) -> Response:
     if settings().registration == "closed":
         raise RegistrationClosedError("this host takes no new players")
     token, ids, instant = tokens.draw(), (new_id(), new_id()), Instant()
-
-    def register(connection: Connection) -> Player:
-        return players.register(connection, instant, ids, body["name"], token)
-
-    player = database().run(register, transaction=True)
+    player = database().run(
+        lambda connection: players.register(connection, instant, ids, body["name"], token),
+        transaction=True,
+    )
     return answer({"player": _player(player), "token": token}, 201)
 
 

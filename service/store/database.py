@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
-from sqlalchemy import ClauseElement, Connection, Engine, create_engine
+from sqlalchemy import ClauseElement, Connection, Engine, create_engine, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -139,6 +139,11 @@ class Database:
                 if not away:
                     time.sleep(0.01 * 2**attempt)
         raise AssertionError("unreachable")
+
+    def now(self) -> datetime:
+        """Return the database's clock, in UTC."""
+        found: datetime = self.run(lambda one: one.execute(select(func.now())).scalar_one())
+        return found
 
     def dispose(self) -> None:
         """Close all connections that are not in use."""
