@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_home
+from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError, default_home, program
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as another user")
 
@@ -260,17 +260,17 @@ def test_programs_that_postgres_may_not_reach_are_copied_once(
         server.start()
 
         assert copy.stat().st_mtime_ns == made
-        assert server.bin("psql").is_relative_to(tmp_path)
+        assert program("psql").is_relative_to(tmp_path)
 
 
 def test_programs_run_against_the_server(server: EmbeddedPostgres) -> None:
     url = server.url.replace("+psycopg", "")
 
-    dump = subprocess.run([server.bin("pg_dump"), url], capture_output=True, check=True)
+    dump = subprocess.run([program("pg_dump"), url], capture_output=True, check=True)
 
     assert b"PostgreSQL database dump complete" in dump.stdout
     with pytest.raises(EmbeddedPostgresError, match="no program 'oracle'"):
-        server.bin("oracle")
+        program("oracle")
 
 
 def test_without_the_wheel_the_error_says_what_to_install(

@@ -81,6 +81,19 @@ def default_home() -> Path:
     return (given if given.is_absolute() else Path.home() / ".local/share") / "royal-rendezvous"
 
 
+def program(name: str) -> Path:
+    """Return the path of a program of the embedded Postgres: `psql`, `pg_dump`, `pgbench`.
+
+    Raises:
+        EmbeddedPostgresError: The wheel is not installed or has no such program.
+    """
+    found = _wheel() / "bin" / name
+    if not found.exists():
+        msg = f"The embedded Postgres has no program {name!r}."
+        raise EmbeddedPostgresError(msg)
+    return found
+
+
 class EmbeddedPostgres:
     """A Postgres 18 whose data are in `home/postgres`, reached through a Unix socket alone.
 
@@ -111,18 +124,6 @@ class EmbeddedPostgres:
         """The SQLAlchemy URL of the database `postgres`; it stays the same over restarts."""
         address = f"host={quote(str(self._socket_folder()))}&port={SETTINGS['port']}"
         return f"postgresql+psycopg://postgres@/postgres?{address}"
-
-    def bin(self, name: str) -> Path:
-        """Return the path of a Postgres program for the caller to run: `psql`, `pg_dump`, ….
-
-        Raises:
-            EmbeddedPostgresError: the wheel is not installed or has no such program.
-        """
-        program = _wheel() / "bin" / name
-        if not program.exists():
-            msg = f"The embedded Postgres has no program {name!r}."
-            raise EmbeddedPostgresError(msg)
-        return program
 
     def running(self) -> bool:
         """Return whether a server answers, whoever started it. Costs about half a millisecond.
