@@ -220,7 +220,8 @@ class NaiveGame:
     """A game in play, under any of the rulesets.
 
     `reserve` has None for an empty place; the last card of a column, of the waste and of a
-    foundation is the one on top; `stock` has the next card first.
+    foundation is the one on top; `stock` has the next card first. `ranks` are the ranks of each
+    family of foundations, base first.
     """
 
     def __init__(
@@ -234,12 +235,15 @@ class NaiveGame:
         self.waste: list[str] = []
         self.stock: list[str] = list(stock)
         self.redeals_left: int = 1 if _is_odd_and_even(ruleset) else 0
+        self.ranks: dict[str, str] = {
+            family: _ranks_of(ruleset, family) for family in _families(ruleset)
+        }
         self.foundations: dict[str, list[str]] = {}
-        for family in _families(ruleset):
+        for family in self.ranks:
             for suit in "CDHS":
                 pile: list[str] = []
                 if _laid_out(ruleset, family):
-                    pile.append(_ranks_of(ruleset, family)[0] + suit)
+                    pile.append(self.ranks[family][0] + suit)
                 self.foundations[f"{family}-{suit}"] = pile
         if ruleset in PYSOL_RULESETS and self.stock:
             self.waste.append(self.stock.pop(0))
@@ -281,6 +285,10 @@ class NaiveGame:
         """
         if move not in self.legal_moves():
             raise ValueError(f"not a legal move: {move!r}")
+        return self.carry_out(move)
+
+    def carry_out(self, move: str) -> list[tuple[str, str]]:
+        """Play a move that is known to be legal, as `apply` does."""
         source, target = move.split(":")
         if move == "waste:stock":
             # Turned over, the card that lay lowest is the next one again.
@@ -294,21 +302,23 @@ class NaiveGame:
         return self._effects(source)
 
     def _homes(self, card: str) -> list[str]:
-        """The names of the foundations that take the card now."""
-        return [name for name in self.foundations if self._wants(name, card)]
+        """The names of the foundations that take the card now: they are built by suit."""
+        suit = card[1]
+        return [f"{family}-{suit}" for family in self.ranks if self._wants(family, card)]
 
-    def _wants(self, name: str, card: str) -> bool:
-        family, suit = name.split("-")
-        ranks = _ranks_of(self.ruleset, family)
-        height = len(self.foundations[name])
-        if height == len(ranks) or card != ranks[height] + suit:
+    def _wants(self, family: str, card: str) -> bool:
+        """Whether the family's pile of the card's suit takes the card now."""
+        rank, suit = card[0], card[1]
+        ranks = self.ranks[family]
+        height = len(self.foundations[f"{family}-{suit}"])
+        if height == len(ranks) or rank != ranks[height]:
             return False
         # A king that has to wait until the lower pile of its suit has a king.
         waits = (self.ruleset == "royal-rendezvous-solsuite-1" and family == "upper") or (
             self.ruleset == "royal-rendezvous-till-dawn-1" and family == "king"
         )
-        if waits and card[0] == "K":
-            return "K" + suit in self.foundations[f"lower-{suit}"]
+        if waits and rank == "K":
+            return card in self.foundations[f"lower-{suit}"]
         return True
 
     def _reserve_plays(self) -> list[str]:
