@@ -6,6 +6,7 @@ and compares what comes out with what the document claims. It never raises on ba
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -33,8 +34,11 @@ MAX_DOCUMENT_BYTES: Final = 1 << 20
 _MAX_INTEGER: Final = 2**53 - 1
 _HEX_64: Final = r"[0-9a-f]{64}"
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_NAME: Final = r"[a-z0-9]+(?:-[a-z0-9]+)*"
-_ENTRY: Final = r"(?:[a-z0-9]+(?:-[CDHS])?:[a-z0-9]+(?:-[CDHS])?|undo|resign|hint)"
+_NAME: Final = r"[a-z0-9](?:-?[a-z0-9]){0,63}"
+_PLACE: Final = r"[a-z0-9]{1,16}(?:-[CDHS])?"
+_ENTRY: Final = rf"(?:{_PLACE}:{_PLACE}|undo|resign|hint)"
+_POSITION: Final = r"[-+/ A-Z0-9]{1,1000}"
+_SIGNATURE: Final = r"[-_A-Za-z0-9.]{1,4096}"
 _STATUSES: Final = ("playing", "won", "lost", "resigned", "timed-out")
 
 
@@ -141,8 +145,7 @@ def read(text: str | bytes) -> Any:
 def _no_doubles(pairs: list[tuple[str, Any]]) -> Json:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        double = next(name for name in names if names.count(name) > 1)
+        [(double, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {double!r} stands twice in one object")
     return value
 
@@ -181,7 +184,7 @@ def verify(value: Any) -> Verdict:
     """
     verdict = Verdict(levels=dict.fromkeys(LEVELS, ("skipped", "not reached")))
     try:
-        moves = _check_structure(value)
+        moves, header = _check_structure(value)
     except _UnsupportedError as fault:
         return Verdict(
             "unsupported", dict.fromkeys(LEVELS, ("skipped", "unsupported")), problem=fault.problem
@@ -189,9 +192,8 @@ def verify(value: Any) -> Verdict:
     except _FaultError as fault:
         return _failed(fault.problem)
     verdict.levels["structure"] = ("pass", "")
-    header = value["header"]
     opened = _judge(verdict, value, moves)
-    if value["digest"] == digest(canonical(header), value["log"], value["times"]):
+    if value["digest"] == digest(header, value["log"], value["times"]):
         verdict.levels["digest"] = ("pass", "")
     else:
         verdict.levels["digest"] = ("fail", "")
@@ -222,9 +224,8 @@ def _judge(verdict: Verdict, value: Json, moves: list[Move]) -> bool:
         try:
             layout = deal(spec, header["ruleset"], seed)
         except BadSeedError as error:
-            raise _FaultError(
-                Problem(level, error.code, str(error), "/header/deal/seed")
-            ) from error
+            pointer = "/header/deal/seed" if "seed" in header["deal"] else "/seed"
+            raise _FaultError(Problem(level, error.code, str(error), pointer)) from error
         levels[level] = ("pass", "")
         level = "rules"
         game = Game(table(header["ruleset"]), layout, undo_allowed="seed" in header["deal"])
@@ -290,7 +291,8 @@ def _fault(detail: str, pointer: str = "") -> _FaultError:
 
 
 def escape(name: str) -> str:
-    """Return a member's name as one token of a JSON Pointer (RFC 6901)."""
+    """Return a member's name as one token of a JSON Pointer (RFC 6901), encodable in any case."""
+    name = name.encode("utf-8", "backslashreplace").decode()
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -318,8 +320,9 @@ def _object(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Che
     def check(value: Any) -> None:
         if type(value) is not dict:
             raise _fault("not an object")
-        for name in required.keys() - value.keys():
-            raise _fault(f"the member {name!r} is missing")
+        for name in required:
+            if name not in value:
+                raise _fault(f"the member {name!r} is missing")
         for name, member in value.items():
             if name not in members:
                 raise _fault("a member of this name is not known", f"/{escape(name)}")
@@ -338,14 +341,11 @@ def _list(value: Any) -> None:
 
 def _times(value: Any) -> None:
     _list(value)
-    if not {int}.issuperset(map(type, value)) or value != sorted(value) or [*value, 0][0] < 0:
-        last = 0
-        for n, ms in enumerate(value):
-            if type(ms) is not int or ms < last:
-                raise _fault("instants are integers from 0 up and never fall", f"/{n}")
-            last = ms
-    if value and value[-1] > _MAX_INTEGER:
-        raise _fault(f"an instant beyond {_MAX_INTEGER}", f"/{len(value) - 1}")
+    last = 0
+    for n, ms in enumerate(value):
+        if type(ms) is not int or not last <= ms <= _MAX_INTEGER:
+            raise _fault(f"instants are integers up to {_MAX_INTEGER} and never fall", f"/{n}")
+        last = ms
 
 
 def _anything(_value: Any) -> None:
@@ -399,7 +399,7 @@ _MEMBERS: Final = _object(
                 "ply": _integer(0, LOG_LIMIT),
                 "undos": _integer(0, LOG_LIMIT),
                 "hints": _integer(0, LOG_LIMIT),
-                "position": _text(r"[-+/ A-Z0-9]{1,1000}", "the text of a position"),
+                "position": _text(_POSITION, "the text of a position"),
             },
             {"ended_at": _integer()},
         ),
@@ -407,23 +407,65 @@ _MEMBERS: Final = _object(
     },
     {
         "seed": _seed,
-        "signature": _text(r"[-_A-Za-z0-9.]{1,4096}", "a compact JWS"),
+        "signature": _text(_SIGNATURE, "a compact JWS"),
         "extra": _anything,
     },
 )
 
 
-def _check_structure(value: Any) -> list[Move]:
+# The usual document as canonical JSON, its log and times aside: what matches has the form that
+# _MEMBERS asks for, found out at once from text that the digest needs anyway. What does not match
+# may still be sound; that is for _MEMBERS to say, and why not.
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,14})"
+_FROM_1: Final = r"[1-9][0-9]{0,14}"
+_COUNT: Final = r"(?:0|[1-9][0-9]{0,2})"
+_PLAIN_SEED: Final = r"[!#-[\]-~]{1,64}"
+_USUAL: Final = re.compile(
+    rf'{{"digest":"{_HEX_64}","format":"{FORMAT}",'
+    rf'"header":({{"created_at":{_NUMBER},'
+    rf'"deal":{{(?:"commitment":"{_HEX_64}"|"seed":"{_PLAIN_SEED}"),"spec":"{_NAME}"}},'
+    rf'"id":"{_UUID}","options":{{}},"player":"{_UUID}","ruleset":"{_NAME}"'
+    rf'(?:,"tournament":{{"attempt":{_FROM_1},"deadline":{_NUMBER},"deal_no":{_FROM_1},'
+    rf'"entry":"{_UUID}","id":"{_UUID}","round":{_FROM_1}}})?}}),"log":0,'
+    rf'"result":{{(?:"ended_at":{_NUMBER},)?"hints":{_COUNT},"ply":{_COUNT},'
+    rf'"position":"{_POSITION}","score":(?:[1-9]?[0-9]|10[0-4]),'
+    rf'"status":"(?:{"|".join(_STATUSES)})","undos":{_COUNT}}}'
+    rf'(?:,"seed":"{_PLAIN_SEED}")?(?:,"signature":"{_SIGNATURE}")?,"times":0}}'.encode("ascii")
+).fullmatch
+
+
+def _usual_header(value: Json) -> bytes | None:
+    """Return the canonical header if all members are seen at once to have their form, else None."""
+    log, times = value.get("log"), value.get("times")
+    if not (type(log) is type(times) is list and len(log) == len(times) <= LOG_LIMIT):
+        return None
+    if times and not (
+        {int}.issuperset(map(type, times))
+        and 0 <= times[0] <= times[-1] <= _MAX_INTEGER
+        and times == sorted(times)
+    ):
+        return None
+    try:
+        match = _USUAL(canonical({**value, "log": 0, "times": 0}))
+    except (RecursionError, TypeError, ValueError):
+        return None
+    return match and match[1]
+
+
+def _check_structure(value: Any) -> tuple[list[Move], bytes]:
     """Raise unless the members and their forms are those of ``replay-1``.
 
-    Returns the log's entries up to the first, if any, that no position of the ruleset has.
+    Returns the log's entries up to the first, if any, that no position of the ruleset has; and the
+    canonical header.
     """
     if type(value) is not dict:
         raise _fault("not an object")
     claimed = value.get("format")
     if type(claimed) is str and claimed != FORMAT and re.fullmatch(_NAME, claimed):
         raise _unsupported("format", "/format", claimed, (FORMAT,))
-    _MEMBERS(value)
+    usual = _usual_header(value)
+    if usual is None:
+        _MEMBERS(value)
     header = value["header"]
     if len(value["times"]) != len(value["log"]):
         raise _fault("not as many instants as log entries", "/times")
@@ -436,7 +478,8 @@ def _check_structure(value: Any) -> list[Move]:
     spec = header["deal"]["spec"]
     if spec not in DEAL_SPECS:
         raise _unsupported("deal spec", "/header/deal/spec", spec, DEAL_SPECS)
-    return _entries(value["log"], table(header["ruleset"]).by_text)
+    moves = _entries(value["log"], table(header["ruleset"]).by_text)
+    return moves, usual or canonical(header)
 
 
 def _unsupported(what: str, pointer: str, name: str, known: Iterable[str]) -> _UnsupportedError:
