@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
 from typing import IO, Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from service.engine import Move, Position
+from service.engine import RULESETS, Move, Position
 from service.engine.cards import EMPTY, NOTHING, SUITS, TEXTS, WAITING
 from service.engine.moves import DRAW, REDEAL, STOCK
 
@@ -70,11 +70,18 @@ class Screen:
         if ascii_only or any(printable(sign, self.console.encoding) != sign for sign in signs):
             self.signs = ASCII
 
-    def say(self, text: Text | str = "", *, style: str = "", end: str = "\n") -> None:
+    def say(self, text: RenderableType = "", *, style: str = "", end: str = "\n") -> None:
         """Write a line; of a plain string whatever cannot be shown there is escaped."""
         if isinstance(text, str):
             text = Text(printable(text, self.console.encoding), style)
         self.console.print(text, end=end, soft_wrap=not self.console.is_terminal)
+
+    def title(self, ruleset: str, *facts: str) -> None:
+        """Write what is played, a line with these facts, and an empty line."""
+        row = RULESETS[ruleset]
+        self.say(f"{row.game}, {row.edition}", style="bold")
+        self.say(f" {self.signs.dot} ".join((ruleset, *facts)), style="dim")
+        self.say()
 
     def sentence(self, text: str) -> Text:
         """Return a sentence in which card texts, such as 7H, are drawn as cards."""
@@ -94,10 +101,6 @@ class Screen:
         rank, suit = text[0], text[1]
         sign = self.signs.suits[SUITS.index(suit)]
         return Text(f"{_rank(rank)}{sign}", "red" if suit in _RED else "")
-
-    def facts(self, *facts: str) -> str:
-        """Return these facts as one line."""
-        return f" {self.signs.dot} ".join(facts)
 
     def position(self, position: Position) -> Text:
         """Return a position as it lies on a table: foundations, wings, waste and stock."""

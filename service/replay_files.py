@@ -10,10 +10,11 @@ import signal
 import stat
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -32,6 +33,10 @@ _LONGEST_LINE: Final = MAX_DOCUMENT_BYTES + len(_BOM) + len(b"\r\n")
 _BLANK: Final = b" \t\r\n"
 _CHUNK: Final = 100
 _CHUNK_BYTES: Final = 1 << 20
+
+
+class JudgeKilledError(RuntimeError):
+    """A process that judged was killed, so the verdicts are not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,30 +186,19 @@ def _verdict(text: bytes, fault: Problem | None) -> Verdict:
 
 def _read(source: Source) -> Iterator[_Item]:
     """Yield the documents of a source; a fault comes as an item of its own."""
-
-    def fault(code: str, detail: str) -> _Item:
-        return _Item(source.name, None, b"", Problem("file", code, detail))
-
-    if source.fault:
-        yield fault("unreadable", source.fault)
-        return
-    try:
-        if source.name == STANDARD_INPUT:
-            found = _documents(sys.stdin.buffer, by_lines=False)
-            yield from (_Item(source.name, line, text) for line, text in found)
-            return
-        by_lines = source.name.lower().endswith(SUFFIXES[1:])
-        with Path(source.name).open("rb") as stream:
-            found = _documents(stream, by_lines=by_lines)
-            yield from (_Item(source.name, line, text) for line, text in found)
-    except OSError as error:
-        yield fault("unreadable", error.strerror or str(error))
-    except _TruncatedError as error:
-        yield fault("truncated", str(error))
-
-
-class _TruncatedError(Exception):
-    """A file of lines does not end as it should; the text says how."""
+    fault = source.fault
+    if not fault:
+        try:
+            if source.name == STANDARD_INPUT:
+                yield from _documents(source.name, sys.stdin.buffer, by_lines=False)
+            else:
+                by_lines = source.name.lower().endswith(SUFFIXES[1:])
+                with Path(source.name).open("rb") as stream:
+                    yield from _documents(source.name, stream, by_lines=by_lines)
+        except OSError as error:
+            fault = error.strerror or str(error)
+    if fault:
+        yield _Item(source.name, None, b"", Problem("file", "unreadable", fault))
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -222,46 +216,54 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
             whole = rest.endswith(b"\n")
 
 
-def _documents(stream: BinaryIO, *, by_lines: bool) -> Iterator[tuple[int | None, bytes]]:
+def _documents(file: str, stream: BinaryIO, *, by_lines: bool) -> Iterator[_Item]:
     """Yield the documents of a stream, with their lines where they stand one a line.
 
     Args:
+        file: Name of the source.
         stream: Read from where it stands to its end.
-        by_lines: Whether documents stand one a line and a closing line must follow. Else what
-            comes decides: an object on the first line and more after it means so too.
-
-    Raises:
-        _TruncatedError: No closing line comes, or it counts other than the documents before it.
+        by_lines: Whether documents stand one a line, up to a closing line. Else the two first lines
+            decide: if there are two, and one is an object by itself.
     """
     lines = _lines(stream)
     if not by_lines:
-        number, first = next(lines, (1, b""))
-        if not (first.startswith(b"{") and first.endswith(b"}")):
-            yield None, b"\n" * (number - 1) + first + b"\n" + stream.read(MAX_DOCUMENT_BYTES + 1)
+        start = list(islice(lines, 2))
+        texts = [text for _, text in start]
+        if len(start) < 2 and _closing_count(b"".join(texts)) is None:  # noqa: PLR2004
+            yield _Item(file, None, b"".join(texts))
             return
-        following = list(islice(lines, 1))
-        if not following and _closing_count(first) is None:
-            yield None, first
+        if not any(map(_is_object, texts)):
+            texts.append(stream.read(MAX_DOCUMENT_BYTES + 1))
+            yield _Item(file, None, b"\n".join(texts))
             return
-        lines = chain([(number, first)], following, lines)
+        lines = chain(start, lines)
     documents = 0
     closed = False
     for number, line in lines:
         expected = _closing_count(line)
         closed = expected is not None
-        if expected is None:
+        if not closed:
             documents += 1
-            yield number, line
-        elif expected == documents:
-            documents = 0
-        else:
-            raise _TruncatedError(
-                f"the closing line {number} counts {expected}, but {documents} came before it"
-            )
+            yield _Item(file, number, line)
+            continue
+        if expected != documents:
+            detail = f"the closing line counts {expected} documents, but {documents} came before it"
+            yield _Item(file, number, b"", Problem("file", "truncated", detail))
+        documents = 0
     if not closed:
-        raise _TruncatedError(
-            f'no closing line {{"end": true, "count": N}} after the last {documents} documents'
-        )
+        detail = 'it does not end with a closing line {"end": true, "count": N}'
+        yield _Item(file, None, b"", Problem("file", "truncated", detail))
+
+
+def _is_object(line: bytes) -> bool:
+    line = line.strip(_BLANK)
+    if not (line.startswith(b"{") and line.endswith(b"}")):
+        return False
+    try:
+        read(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _closing_count(line: bytes) -> int | None:
@@ -278,7 +280,7 @@ def _closing_count(line: bytes) -> int | None:
     return None
 
 
-def judge(sources: Iterable[Source], jobs: int | None = None) -> Iterator[Judgement]:
+def judge(sources: Iterable[Source], jobs: int | None = None) -> Generator[Judgement]:
     """Yield a judgement of every document of these sources, in their order.
 
     Args:
@@ -287,7 +289,7 @@ def judge(sources: Iterable[Source], jobs: int | None = None) -> Iterator[Judgem
             more than MANY documents came.
 
     Raises:
-        BrokenProcessPool: A judging process was killed.
+        JudgeKilledError: A judging process was killed.
     """
     items = chain.from_iterable(map(_read, sources))
     processes = jobs or _processors()
@@ -307,24 +309,62 @@ def _processors() -> int:
 
 
 def _judge_together(items: Iterator[_Item], processes: int) -> Iterator[Judgement]:
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent
-    )
-    waiting: deque[tuple[list[_Item], Future[list[Verdict]]]] = deque()
+    judges: deque[_Judge] = deque()
     try:
+        judges.extend(_Judge() for _ in range(processes))
         for chunk in _chunks(items):
-            pairs = [(item.text, item.fault) for item in chunk]
-            waiting.append((chunk, pool.submit(_verdicts, pairs)))
-            if len(waiting) > 3 * processes:
-                yield from _settle(*waiting.popleft())
-        while waiting:
-            yield from _settle(*waiting.popleft())
+            yield from judges[0].exchange(chunk)
+            judges.rotate(-1)
+        for judge in judges:
+            yield from judge.exchange([])
     finally:
-        pool.shutdown(cancel_futures=True)
+        for judge in judges:
+            judge.stop()
 
 
-def _settle(chunk: list[_Item], verdicts: Future[list[Verdict]]) -> Iterator[Judgement]:
-    return map(_Item.judged, chunk, verdicts.result())
+class _Judge:
+    """A process that judges chunks, one at a time, over a pipe of its own.
+
+    The pools of the standard library share one pipe: a process that is killed while it writes there
+    leaves them waiting for ever. Here the end of its pipe tells.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, its_end = context.Pipe()
+        self._process = context.Process(target=_work, args=(its_end,), daemon=True)
+        self._chunk: list[_Item] = []
+        with _interrupts_held(), its_end:
+            self._process.start()
+
+    def exchange(self, chunk: list[_Item]) -> list[Judgement]:
+        """Give a chunk, none if it is empty, for the judgements of the one before, if any.
+
+        Raises:
+            JudgeKilledError: The process is gone.
+        """
+        try:
+            verdicts = self._pipe.recv() if self._chunk else []
+            if chunk:
+                self._pipe.send([(item.text, item.fault) for item in chunk])
+        except (EOFError, OSError) as error:
+            raise JudgeKilledError("a process that verified was killed") from error
+        judgements = list(map(_Item.judged, self._chunk, verdicts))
+        self._chunk = chunk
+        return judgements
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self._process.terminate()
+        self._process.join()
+        self._pipe.close()
+
+
+def _work(pipe: Connection) -> None:
+    """Judge what comes through a pipe until its other end is closed."""
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send([_verdict(text, fault) for text, fault in pipe.recv()])
 
 
 def _chunks(items: Iterator[_Item]) -> Iterator[list[_Item]]:
@@ -340,9 +380,17 @@ def _chunks(items: Iterator[_Item]) -> Iterator[list[_Item]]:
         yield chunk
 
 
-def _verdicts(pairs: list[tuple[bytes, Problem | None]]) -> list[Verdict]:
-    return [_verdict(text, fault) for text, fault in pairs]
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back: a process that is started meanwhile holds it for good, this one does not.
 
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    So the judging processes leave it to this one to stop them.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

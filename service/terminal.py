@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from rich.text import Text
+
 from service.drawing import Screen
 from service.engine import Game, Move, Position, deal, document, table, verify
 from service.engine.cards import CARDS, EMPTY, NOTHING, SUITS, TEXTS
@@ -22,19 +24,19 @@ from service.engine.moves import DRAW, FILL, HINT, PLAY, REDEAL, RESIGN, STOCK, 
 from service.engine.verify import MAX_DOCUMENT_BYTES, read
 
 HELP: Final = """\
-r3            play the card of that place, if it fits one foundation (also: c1, w for the waste)
-r3:upper-S    play it on that foundation
-2             make the move of that number in the list
-d or Enter    draw: turn the next stock card onto the waste
-t             turn the waste over to be the stock again, where the rules allow it
-u             undo: take the latest move back
-h             hint: suggest a move from what can be seen; the replay counts hints
-m             show the position and its legal moves again
-r             resign
-s FILE        save the replay
-q             quit
-?             show this
-A card in brackets can go to a foundation. A foundation shows its top card and what it wants."""
+r3           play the card of that place if it fits one foundation; w: the waste's
+r3:upper-S   play it on that foundation
+2            make the move of that number in the list
+d or Enter   draw: turn the next stock card onto the waste
+t            turn the waste over to be the stock again, where the rules allow it
+u            undo: take the latest move back
+h            hint: a move that looks good from what can be seen; hints are counted
+m            show the position and its legal moves again
+r            resign
+s FILE       save the replay
+q            quit
+A card in brackets can go to a foundation. A foundation shows its top card, and
+after the arrow what it wants."""
 
 _FOUNDATION_SUITS: Final = str.maketrans("♣♦♥♠", SUITS)
 _PLACE: Final = re.compile(r"(.+)-([cdhs])")
@@ -147,7 +149,7 @@ class Record:
             OSError: It cannot be written; what was there is untouched.
         """
         replay = {**document(self.header, self.game, self.times), **self.extra}
-        text = json.dumps(replay, indent=1)
+        text = json.dumps(replay)
         path = path.resolve()
         partial = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -174,20 +176,17 @@ def suggest(position: Position) -> tuple[Move, str]:
     for move in plays:
         if move.source >= rules.reserve:
             return move, f"{TEXTS[tops[move.source]]} makes room on {move.origin}"
-    fill = others.get(FILL)
     comer = tops[rules.waste]
     if DRAW in others:
-        if not plays and not fill:
+        if not plays and FILL not in others:
             return others[DRAW], "nothing else can be done"
         if comer != EMPTY and _waits_long(position, comer):
             return others[DRAW], f"{CARDS[comer]} would wait long in the reserve"
     if plays:
         return plays[0], f"{TEXTS[tops[plays[0].source]]} is the lowest card that can go"
-    if fill:
-        return fill, "an empty place is of no use"
-    if REDEAL in others:
-        return others[REDEAL], "nothing else can be done"
-    return legal[0], "nothing but this is left"
+    if FILL in others:
+        return others[FILL], "an empty place is of no use"
+    return others.get(REDEAL, legal[0]), "nothing else can be done"
 
 
 def _waits_long(position: Position, number: int) -> bool:
@@ -360,8 +359,7 @@ class TerminalGame:
             self._keep()
 
     def _refuse(self, error: EngineError) -> None:
-        text = str(error)
-        self.screen.say(self.screen.sentence(f"{text[0].upper()}{text[1:]}."))
+        self.screen.say(self.screen.sentence(f"No: {error}."))
 
     def _done(self, told: str) -> None:
         self._keep()
@@ -376,19 +374,13 @@ class TerminalGame:
         game, screen, header = self.record.game, self.screen, self.record.header
         if self._at_keyboard:
             screen.console.clear()
-        ruleset = game.rules.ruleset
         named = header["deal"]
-        screen.say(f"{ruleset.game}, {ruleset.edition}", style="bold")
-        screen.say(
-            screen.facts(
-                ruleset.name,
-                f"{named['spec']} {named['seed']}",
-                f"ply {game.ply}",
-                f"score {game.position.score} of 104",
-            ),
-            style="dim",
+        screen.title(
+            header["ruleset"],
+            f"{named['spec']} {named['seed']}",
+            f"ply {game.ply}",
+            f"score {game.position.score} of 104",
         )
-        screen.say()
         screen.say(screen.position(game.position))
         screen.say()
         moves = game.legal_moves()
@@ -396,7 +388,7 @@ class TerminalGame:
             screen.say(screen.moves(game.position, moves))
 
     def _help(self) -> None:
-        self.screen.say(HELP)
+        self.screen.say(Text(HELP))
 
     def _ask(self, question: str) -> str:
         """Return the next line; at a keyboard it is seen as typed, else it is shown here.
@@ -409,6 +401,8 @@ class TerminalGame:
         line = self._lines.readline()
         if not self._at_keyboard:
             self.screen.say(line.rstrip("\r\n"))
+        elif not line:
+            self.screen.say()
         if not line:
             raise EOFError
         return line.strip()
@@ -430,11 +424,10 @@ class TerminalGame:
 
     def _save_as(self, name: str) -> bool:
         """Save in a file of this name, or where the game is kept; return whether it was done."""
-        if not name and self.file is None:
+        path = Path(name).expanduser() if name else self.file
+        if path is None:
             self.screen.say("Say where: s FILE.")
             return False
-        path = Path(name).expanduser() if name else self.file
-        assert path is not None
         if path != self.file and path.exists() and not self._agrees(f"Replace {path}? y or n: "):
             return False
         if not self._save(path):
