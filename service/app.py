@@ -7,9 +7,8 @@ from flask import Flask
 from flask.json.provider import JSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.api import pages, problems, resources
-from service.api.framework import MAX_BODY_BYTES, Api, register_requests
-from service.api.spec import OPTIONS
+from service.api import pages, problems, spec
+from service.api.framework import MAX_BODY_BYTES, register_requests
 from service.settings import Settings
 from service.store.database import Database
 
@@ -30,18 +29,13 @@ def create_app(settings: Settings, database: Database) -> Flask:
     """Return the service as a WSGI application. Nothing is connected before the first request."""
     app = Flask("service", static_folder=None)
     app.json = _Json(app)
-    app.config.update(OPTIONS)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.url_map.strict_slashes = False
     app.extensions["settings"] = settings
     app.extensions["database"] = database
     register_requests(app)
-    api = Api(app)
-    api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
-    for blueprint in resources.BLUEPRINTS:
-        api.register_blueprint(blueprint)
+    app.extensions["contract"] = spec.publish(app)
     problems.register(app)
-    app.extensions["contract"] = api.spec.to_dict()
     app.register_blueprint(pages.pages)
     if settings.trusted_proxies:
         count = settings.trusted_proxies

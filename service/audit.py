@@ -1,5 +1,6 @@
 """The audit: every stored game against its own log."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,14 +9,18 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DataError
 
+from service.engine import canonical_seed
+from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import EngineError
-from service.engine.replay import unpack_times
+from service.engine.replay import pack_times, unpack_times
 from service.games import Record
 from service.store.database import Database
 from service.store.tables import games
 
 _PAGE: Final = 500
+_DRAWN: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +47,64 @@ def audit(database: Database) -> Iterator[tuple[UUID, Fault | None]]:
     Reads page by page, so that no transaction is long and memory stays flat.
     """
     last: UUID | None = None
-    while records := database.run(partial(_page, after=last)):
-        for record in records:
-            detail = judge(record)
-            yield record.id, None if detail is None else Fault(record.id, detail)
-        last = records[-1].id
+    while page := database.run(partial(_page, after=last)):
+        for game, record in page:
+            detail = "the row cannot be read" if record is None else judge(record)
+            yield game, None if detail is None else Fault(game, detail)
+        last = page[-1][0]
 
 
-def _page(connection: Connection, *, after: UUID | None) -> list[Record]:
+def _page(connection: Connection, *, after: UUID | None) -> list[tuple[UUID, Record | None]]:
+    """Return the next rows and their ids; None for a row that holds what cannot be read."""
     query = select(games).order_by(games.c.id).limit(_PAGE)
     if after is not None:
         query = query.where(games.c.id > after)
-    return [Record(*row) for row in connection.execute(query)]
+    try:
+        return [(row.id, Record(*row)) for row in connection.execute(query)]
+    except DataError:
+        ids = connection.execute(query.with_only_columns(games.c.id)).scalars().all()
+        return [(game, _record(connection, game)) for game in ids]
+
+
+def _record(connection: Connection, game: UUID) -> Record | None:
+    try:
+        return Record(*connection.execute(select(games).where(games.c.id == game)).one())
+    except DataError:
+        return None
 
 
 def judge(record: Record) -> str | None:
-    """Return what is wrong with a row, None if all that it holds follows from its deal and log."""
+    """Return what is wrong with a row, None if all that it holds follows from its deal and log.
+
+    What follows from nothing cannot be judged: whose game it is, how its time is spread over its
+    entries, when it began as long as it has not ended, and whether another log, or another seed,
+    led to the same end.
+    """
     try:
+        if canonical_seed(record.spec, record.seed) != record.seed:
+            return "the seed is not in the form that is stored"
         game = record.replay()
     except EngineError as error:
         return f"the log does not replay: {error}"
+    if record.hidden and not (record.spec == DEFAULT_SPEC and _DRAWN.fullmatch(record.seed)):
+        return "the deal is hidden, but its seed is none that the server draws"
     times = unpack_times(record.times)
-    if len(times) != game.ply:
-        return f"{len(times)} instants for {game.ply} entries"
+    if len(times) != game.ply or pack_times(times) != record.times:
+        return f"the times are not those of {game.ply} entries"
     playing = game.status == "playing"
-    ended_at = None if playing else record.created_at + timedelta(milliseconds=times[-1])
     expected = {
         "ply": game.ply,
         "status": None if playing else game.status,
         "score": None if playing else game.position.score,
-        "ended_at": ended_at,
     }
     for name, value in expected.items():
         if getattr(record, name) != value:
             return f"{name} is {getattr(record, name)}, the log gives {value}"
+    if record.ended_at is not None and _ms(record.ended_at - record.created_at) != times[-1]:
+        return "ended_at is not the instant of the last entry"
     return None
+
+
+def _ms(span: timedelta) -> float:
+    """Return a span in ms; times may be damaged so far that they are no span any more."""
+    return span / timedelta(milliseconds=1)

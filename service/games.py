@@ -21,7 +21,7 @@ from service.access import Viewer
 from service.engine import Game, Layout, Move, canonical_seed, deal, table
 from service.engine.cards import EMPTY, TEXTS
 from service.engine.deals import DEFAULT_SPEC
-from service.engine.errors import EngineError, IllegalMoveError, RendezvousError
+from service.engine.errors import BrokenLogError, EngineError, IllegalMoveError, RendezvousError
 from service.engine.moves import RESIGN, STOCK, UNDO
 from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
 from service.store.database import Instant, Statement
@@ -162,9 +162,12 @@ class Record:
         Raises:
             BrokenLogError: The row is damaged.
         """
-        layout = _layout(self.spec, self.ruleset, self.seed)
+        try:
+            rules, layout = table(self.ruleset), _layout(self.spec, self.ruleset, self.seed)
+        except EngineError as error:
+            raise BrokenLogError(str(error), 0) from error
         log = self.log if ply is None else self.log[:ply]
-        return Game.replay(table(self.ruleset), layout, log, undo_allowed=not self.hidden)
+        return Game.replay(rules, layout, log, undo_allowed=not self.hidden)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,12 @@ def list_tokens(connection: Connection, instant: Instant, token: bytes | None) -
     return tokens_of(connection, who.player)
 
 
+def exists(connection: Connection, player: UUID) -> bool:
+    """Return whether there is such a player."""
+    query = select(func.count()).where(tables.players.c.id == player)
+    return bool(connection.execute(query).scalar_one())
+
+
 def tokens_of(connection: Connection, player: UUID) -> list[Token]:
     """Return a player's tokens, newest first, revoked ones included."""
     query = select(*_TOKEN_COLUMNS).where(_TOKEN.player_id == player).order_by(_TOKEN.id.desc())

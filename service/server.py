@@ -1,36 +1,93 @@
 """The processes that answer requests: gunicorn's master and its workers."""
 
+import logging
 import os
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from service.app import create_app
 from service.settings import Settings
 from service.store.database import Database
 
+_SILENCE: Final = 20
+"""Seconds that a client may be silent within a request, or take nothing of its answer."""
 
-class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
+_LEFTOVERS: Final = 1.0
+"""Seconds for the rest of a body that nobody wants, before its connection ends."""
+
+_PULSE: Final = 0.5
+
+
+class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
+    """gunicorn's worker, held up by nobody for long.
+
+    gunicorn waits without end for a client that is gone in the middle of a request; and to end a
+    connection it waits, in the one loop that all connections need, for the client to end it too.
+    """
+
+    def init_process(self) -> None:
+        """Leave clients that fell silent out of the log of errors."""
+        self.log.error_log.addFilter(_is_no_silence)
+        super().init_process()
+
+    def handle(self, conn: TConn) -> Any:
+        """Answer a request and return whether its connection goes on."""
+        limit = struct.pack("ll", _SILENCE, 0)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
+        goes_on = super().handle(conn)
+        if not goes_on:
+            _end(conn)
+        return goes_on
+
+
+def _is_no_silence(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))
+
+
+def _end(conn: TConn) -> None:
+    """Close both ways; what came and nobody read goes first, or it would cut off the answer."""
+    with suppress(Exception):  # whatever is wrong with it, it is over
+        conn.parser.finish_body(deadline=time.monotonic() + _LEFTOVERS)
+        conn.sock.recv(1 << 16, socket.MSG_DONTWAIT)
+    with suppress(OSError):
+        conn.sock.shutdown(socket.SHUT_RDWR)
+
+
+class Server(BaseApplication):  # type: ignore[misc]
     """gunicorn, configured by our settings alone."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Prepare to serve; nothing is bound before :meth:`run`."""
+    def __init__(self, settings: Settings, listener: int | None = None) -> None:
+        """Prepare to serve.
+
+        Args:
+            settings: The settings.
+            listener: Descriptor of a socket that listens already; without it the address of the
+                settings is bound when the server runs.
+        """
         self.settings = settings
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        self.address = f"{host}:{settings.port}" if listener is None else f"fd://{listener}"
         super().__init__()
 
     def load_config(self) -> None:
         """Set what differs from gunicorn's defaults."""
         settings = self.settings
         options: dict[str, Any] = {
-            "bind": [f"{settings.host}:{settings.port}"],
+            "bind": [self.address],
             "workers": settings.workers,
             "threads": settings.threads,
-            "worker_class": "gthread",
+            "worker_class": Worker,
             # Clients keep their connections; proxies in front close theirs earlier.
             "keepalive": 75,
             "graceful_timeout": 20,
@@ -53,16 +110,21 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
 def _end_with(parent: int) -> None:
     """End this process in an orderly way when the one that started it is gone."""
     while os.getppid() == parent:
-        time.sleep(0.5)
+        time.sleep(_PULSE)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
-    """Serve until told to stop, or until the process that started this one is gone."""
+    """Serve until told to stop, or until the process that started this one is gone.
+
+    Arguments, if there are any: the descriptor of a socket that listens, and the number of the
+    process that started this one, which may be gone before this one can ask for it.
+    """
+    given = [int(text) for text in sys.argv[1:]]
+    listener, parent = given or (None, os.getppid())
     sys.argv = ["rendezvous"]
-    parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    Server(Settings.from_environment()).run()
+    Server(Settings.from_environment(), listener).run()
 
 
 if __name__ == "__main__":

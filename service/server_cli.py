@@ -1,36 +1,26 @@
 """The commands that need the server's parts: serve, migrate, audit, token."""
 
-import os
-import signal
-import subprocess
+import fcntl
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
-from urllib.error import URLError
 from uuid import UUID
 
 import click
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
-from sqlalchemy import Connection, func, select
 
 from service import audit as audits
 from service import players, tokens
 from service.api.framework import new_id
 from service.settings import Settings, SettingsError, listing
 from service.store import schema
-from service.store.database import Database, DatabaseUnavailableError, Instant
+from service.store.database import Database, DatabaseUnavailableError
 from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from service.store.tables import players as players_table
-
-_READY_WITHIN: Final = 30.0
-_STOP_WITHIN: Final = 30.0
-_PULSE: Final = 0.5
+from service.supervisor import ServeError, StopSignal, Supervisor, listen
 
 
 def _settings() -> Settings:
@@ -42,23 +32,60 @@ def _settings() -> Settings:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tell a person what the store cannot do, instead of a traceback."""
+    """Tell a person what cannot be done, instead of a traceback."""
     try:
         yield
-    except (schema.SchemaError, EmbeddedPostgresError, DatabaseUnavailableError) as error:
+    except (
+        schema.SchemaError,
+        EmbeddedPostgresError,
+        DatabaseUnavailableError,
+        ServeError,
+    ) as error:
         raise click.ClickException(str(error)) from error
 
 
 @contextmanager
+def _embedded(settings: Settings) -> Iterator[EmbeddedPostgres | None]:
+    """Give the embedded Postgres, running; None where another database is set.
+
+    Commands may use it at the same time. Each holds a lock that they share, and the last of them
+    stops it, also if it was started by one that was killed.
+    """
+    if settings.database_url:
+        yield None
+        return
+    postgres = EmbeddedPostgres(settings.home_folder)
+    postgres.start()
+    with (postgres.home / "in-use.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            # The last one may have stopped it before this one had the lock.
+            postgres.start()
+            yield postgres
+        finally:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                postgres.stop()
+
+
+@contextmanager
+def _open(settings: Settings, postgres: EmbeddedPostgres | None) -> Iterator[Database]:
+    try:
+        database = Database(postgres.url if postgres else settings.database_url)
+    except ValueError as error:
+        raise click.ClickException(f"DATABASE_URL is {error}") from error
+    try:
+        yield database
+    finally:
+        database.dispose()
+
+
+@contextmanager
 def _database() -> Iterator[Database]:
-    """Give the database of the settings; an embedded one is started for as long as needed."""
+    """Give the database of the settings."""
     settings = _settings()
-    with _told():
-        if settings.database_url:
-            yield Database(settings.database_url)
-            return
-        with EmbeddedPostgres(settings.home_folder) as postgres:
-            yield Database(postgres.url)
+    with _told(), _embedded(settings) as postgres, _open(settings, postgres) as database:
+        yield database
 
 
 @click.command(epilog="\b\nSettings, all from the environment:\n" + listing())
@@ -69,105 +96,36 @@ def serve() -> None:
     the schema must be there: `rendezvous migrate` makes it.
     """
     settings = _settings()
-    with _told():
-        if settings.database_url:
-            Database(settings.database_url).run(schema.check)
-            _Supervisor(settings, None).run()
-            return
-        postgres = EmbeddedPostgres(settings.home_folder)
-        launched = not postgres.running()
-        postgres.start()
-        try:
-            database = Database(postgres.url)
-            schema.upgrade(database.engine)
-            database.dispose()
-            _Supervisor(settings, postgres).run()
-        finally:
-            if launched:
-                postgres.stop()
-
-
-class _Supervisor:
-    """Starts the server's processes, keeps them and the embedded database running, stops them."""
-
-    def __init__(self, settings: Settings, postgres: EmbeddedPostgres | None) -> None:
-        self.settings = settings
-        self.postgres = postgres
-        self.stopping = False
-        url = postgres.url if postgres else settings.database_url
-        self.environment = {**os.environ, "DATABASE_URL": url}
-
-    def run(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
-        child = self._start()
-        self._announce(child)
-        while not self.stopping:
-            if child.poll() is not None:
-                if child.returncode == 0:
-                    break
-                click.echo(f"the server ended with {child.returncode}; starting it again", err=True)
-                time.sleep(1)
-                child = self._start()
-            self._keep_postgres()
-            time.sleep(_PULSE)
-        self._end(child)
-
-    def _stop(self, *_: object) -> None:
-        self.stopping = True
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C is for the supervisor, which then stops it in good order.
-        return subprocess.Popen(
-            [sys.executable, "-m", "service.server"], env=self.environment, start_new_session=True
-        )
-
-    def _announce(self, child: subprocess.Popen[bytes]) -> None:
-        host = "127.0.0.1" if self.settings.host in {"0.0.0.0", "::"} else self.settings.host  # noqa: S104
-        url = f"http://{host}:{self.settings.port}"
-        until = time.monotonic() + _READY_WITHIN
-        while not self.stopping and time.monotonic() < until:
-            if child.poll() is not None:
-                raise click.ClickException(
-                    f"the server could not start on {url}; is the port taken? PORT sets another"
-                )
-            try:
-                with urllib.request.urlopen(f"{url}/readyz", timeout=5):  # noqa: S310 - our own
-                    click.echo(
-                        f"Royal Rendezvous is served at {url} (docs: {url}/docs). Ctrl-C stops."
-                    )
-                    return
-            except (URLError, OSError):
-                time.sleep(0.05)
-
-    def _keep_postgres(self) -> None:
-        if self.postgres is None or self.postgres.running():
-            return
-        click.echo("the embedded Postgres is gone; starting it again", err=True)
-        try:
-            self.postgres.start()
-        except EmbeddedPostgresError as error:
-            click.echo(f"{error}; trying again", err=True)
-
-    def _end(self, child: subprocess.Popen[bytes]) -> None:
-        click.echo("stopping ...", err=True)
-        child.terminate()
-        try:
-            child.wait(_STOP_WITHIN)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
+    stop = StopSignal()
+    try:
+        with _told(), listen(settings, stop) as listener, _embedded(settings) as postgres:
+            with _open(settings, postgres) as database:
+                if postgres:
+                    schema.upgrade(database.engine)
+                else:
+                    database.run(schema.check)
+            Supervisor(settings, stop, listener, postgres).run()
+    except click.ClickException:
+        # Ctrl-C reaches the programs that start Postgres too, and they fail of it.
+        if not stop.given:
+            raise
 
 
 @click.command()
-@click.option("--to", "revision", default="head", show_default=True, help="Revision to go to.")
-@click.option("--down", is_flag=True, help="Go back to it; 'base' is an empty database.")
-def migrate(revision: str, *, down: bool) -> None:
-    """Bring the database's schema to the version that this service needs."""
+@click.option("--to", "revision", help="Revision to go to.  [default: the one needed]")
+@click.option("--down", is_flag=True, help="Go back to it; `base` is an empty database.")
+def migrate(revision: str | None, *, down: bool) -> None:
+    """Bring the database's schema to the version that this service needs.
+
+    With --down what the later revisions added is lost.
+    """
+    if down and revision is None:
+        raise click.UsageError("--down needs --to.")
     with _database() as database:
-        if down:
+        if down and revision is not None:
             schema.downgrade(database.engine, revision)
         else:
-            schema.upgrade(database.engine, revision)
+            schema.upgrade(database.engine, revision or "head")
         found = database.run(schema.current)
         click.echo(f"the schema is at {found or 'nothing'}")
 
@@ -199,10 +157,13 @@ def token() -> None:
     """Give, list and revoke players' tokens."""
 
 
-def _known(database: Database, player: UUID) -> None:
-    query = select(func.count()).select_from(players_table).where(players_table.c.id == player)
-    if not database.run(lambda connection: connection.execute(query).scalar_one()):
-        raise click.ClickException(f"there is no player {player}")
+@contextmanager
+def _database_with(player: UUID) -> Iterator[Database]:
+    with _database() as database:
+        database.run(schema.check)
+        if not database.run(partial(players.exists, player=player)):
+            raise click.ClickException(f"there is no player {player}")
+        yield database
 
 
 @token.command("give")
@@ -218,25 +179,15 @@ def _known(database: Database, player: UUID) -> None:
 @click.option("--days", type=click.IntRange(1, 3650), help="Days until it expires.")
 def give(player: UUID, scopes: tuple[str, ...], days: int | None) -> None:
     """Give PLAYER a further token; its text is printed this once."""
-    text, token_id, instant = tokens.draw(), new_id(), Instant()
-    with _database() as database:
-        database.run(schema.check)
-        _known(database, player)
-
-        def add(connection: Connection) -> None:
-            now = instant.fix(connection.execute(select(func.now())).scalar_one())
-            expires = None if days is None else now + timedelta(days=days)
-            players.give_token(
-                connection,
-                now,
-                token_id,
-                player,
-                text,
-                tuple(dict.fromkeys(scopes)),
-                expires,
+    text, token_id, scopes = tokens.draw(), new_id(), tuple(dict.fromkeys(scopes))
+    with _database_with(player) as database:
+        now = database.now()
+        expires = None if days is None else now + timedelta(days=days)
+        database.run(
+            lambda connection: players.give_token(
+                connection, now, token_id, player, text, scopes, expires
             )
-
-        database.run(add, transaction=True)
+        )
     click.echo(text)
 
 
@@ -244,19 +195,21 @@ def give(player: UUID, scopes: tuple[str, ...], days: int | None) -> None:
 @click.argument("player", type=click.UUID)
 def list_(player: UUID) -> None:
     """List PLAYER's tokens, without their texts."""
-    with _database() as database:
-        database.run(schema.check)
-        _known(database, player)
-        found = database.run(lambda connection: players.tokens_of(connection, player))
-    table = Table("token", "scopes", "made", "expires", "revoked", "last used")
+    with _database_with(player) as database:
+        found = database.run(partial(players.tokens_of, player=player))
+    # Plain lines: an id that is wrapped or cut could not be copied.
+    click.echo(_line("token", ("made", "expires", "revoked", "last used"), "scopes"))
     for one in found:
         times = (one.created_at, one.expires_at, one.revoked_at, one.last_used_at)
-        table.add_row(str(one.id), " ".join(one.scopes), *map(_when, times))
-    Console().print(table)
+        click.echo(_line(str(one.id), tuple(map(_when, times)), " ".join(one.scopes)))
+
+
+def _line(token_id: str, times: tuple[str, ...], scopes: str) -> str:
+    return "  ".join((f"{token_id:36}", *(f"{time:16}" for time in times), scopes))
 
 
 def _when(instant: datetime | None) -> str:
-    return "" if instant is None else instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+    return "-" if instant is None else instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @token.command("revoke")

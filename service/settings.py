@@ -4,9 +4,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from service.store.embedded import default_home
+
+_LAST_PORT: Final = 65535
 
 
 class SettingsError(ValueError):
@@ -26,7 +28,7 @@ class Settings:
     )
     home: str = _setting("RENDEZVOUS_HOME", "folder of the embedded database", str(default_home()))
     host: str = _setting("HOST", "address to listen on", "127.0.0.1")
-    port: int = _setting("PORT", "port to listen on", 8000)
+    port: int = _setting("PORT", "port to listen on; 0 for any that is free", 8000)
     workers: int = _setting("WORKERS", "processes that answer requests", 2)
     threads: int = _setting("THREADS", "threads of each, and its most database connections", 4)
     trusted_proxies: int = _setting(
@@ -51,6 +53,8 @@ class Settings:
                     _number(one.metadata["variable"], text) if one.type is int else text
                 )
         settings = cls(**given)
+        if settings.port > _LAST_PORT:
+            raise SettingsError(f"PORT is at most {_LAST_PORT}, not {settings.port}")
         if settings.registration not in {"open", "closed"}:
             raise SettingsError(f"REGISTRATION is open or closed, not {settings.registration!r}")
         if min(settings.workers, settings.threads) < 1:

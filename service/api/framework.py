@@ -1,11 +1,14 @@
 """Where flask-smorest and webargs are bent to our contract, each in one place."""
 
+import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from hashlib import sha256
+from inspect import cleandoc
 from typing import Any, Final, Literal, TypeVar, cast
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 import flask_smorest
@@ -13,7 +16,7 @@ import marshmallow as ma
 import orjson
 from flask import Flask, Response, current_app, g, request
 from uuid_utils.compat import uuid7 as _uuid7
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from service import tokens
 from service.access import TokenInvalidError
@@ -33,6 +36,7 @@ MAX_BODY_BYTES: Final = 1 << 16
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
 _BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type", "invalid-request")
 _ALWAYS: Final = ("malformed-request", "internal-error")
+_HEADERS: Final = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -46,15 +50,32 @@ def load_body(schema: ma.Schema) -> Any:
     """
     if request.mimetype != "application/json":
         raise BadRequestError("unsupported-media-type", "the body must come as application/json")
-    data = request.get_data(cache=False)
+    data = read_body(MAX_BODY_BYTES)
     try:
         value = read_json(data)
         if _SURROGATE.search(data):
-            orjson.dumps(value)
-    except (ValueError, TypeError) as error:
-        text = str(error) if isinstance(error, ValueError) else "half a surrogate pair"
-        raise BadRequestError("malformed-json", text) from error
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise BadRequestError("malformed-json", "half a surrogate pair") from error
+    except RecursionError as error:
+        raise BadRequestError("malformed-json", "nested too deeply") from error
+    except ValueError as error:
+        raise BadRequestError("malformed-json", str(error)) from error
     return _load(schema, value, "")
+
+
+def read_body(limit: int) -> bytes:
+    """Return the request's body.
+
+    Raises:
+        RequestEntityTooLarge: It has more bytes than the limit.
+    """
+    # The framework cuts a body of untold length at its limit and says nothing: ask for one more.
+    request.max_content_length = limit + 1
+    data = request.get_data(cache=False)
+    if len(data) > limit:
+        raise RequestEntityTooLarge
+    return data
 
 
 def load_query(schema: ma.Schema) -> Any:
@@ -63,12 +84,16 @@ def load_query(schema: ma.Schema) -> Any:
     Raises:
         BadRequestError: It does not fit the schema.
     """
-    query = {}
-    for name, values in request.args.lists():
-        if len(values) > 1:
-            fault = (f"#query/{name}", "given more than once")
-            raise BadRequestError("invalid-request", "; ".join(fault), [fault])
-        query[name] = values[0]
+    query: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(request.query_string.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        raise BadRequestError("malformed-request", "the query is not UTF-8") from error
+    for name, value in pairs:
+        if name in query:
+            fault = (f"#query/{escape(name)}", "given more than once")
+            raise BadRequestError("invalid-request", ": ".join(fault), [fault])
+        query[name] = value
     return _load(schema, query, "#query")
 
 
@@ -141,7 +166,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
                 status,
                 answer,
                 content_type=media_type,
-                headers={header: {"schema": {"type": "string"}} for header in headers},
+                headers=_described(headers),
             )
         ]
         if body:
@@ -158,9 +183,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             answers.append(self.alt_response(304, description="As the client has it"))
         answers += [self._problem(number, text) for number, text in _by_status(fails)]
         answers.append(self.doc(operationId=name, summary=summary, **doc))
+        parameters = [
+            {"in": "path", "name": parameter, **schemas.PATH_PARAMETERS[parameter]}
+            for parameter in re.findall(r"<\w+:(\w+)>", path)
+        ]
 
         def decorate(view: View) -> View:
-            described: Any = view
+            described: Any = self.doc(description=cleandoc(view.__doc__ or ""))(view)
             for describe in answers:
                 described = describe(described)
 
@@ -174,7 +203,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             about = described._apidoc  # noqa: SLF001 - the one place that knows
             about.get("arguments", {}).pop("responses", None)
             call._apidoc = about  # type: ignore[attr-defined] # noqa: SLF001
-            self.add_url_rule(path, view_func=call, methods=[method])
+            self.add_url_rule(path, view_func=call, methods=[method], parameters=parameters)
             return view
 
         return decorate
@@ -185,8 +214,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             schema=schemas.Problem,
             content_type=problems.MEDIA_TYPE,
             description=description,
+            headers=_described(_HEADERS.get(status, ())),
         )
         return documented
+
+
+def _described(headers: Iterable[str]) -> dict[str, Any] | None:
+    return {header: {"schema": {"type": "string"}} for header in headers} or None
 
 
 def _by_status(codes: tuple[str, ...]) -> list[tuple[int, str]]:
@@ -258,7 +292,7 @@ def tagged(value: Any, media_type: str = "application/json", *, public: bool = F
     """Return a value with a strong ETag, or 304 if the client has it already."""
     body = orjson.dumps(value)
     tag = sha256(_ETAG_LABEL + body).hexdigest()[:32]
-    if request.if_none_match.contains(tag):
+    if request.if_none_match.contains_weak(tag):
         response = Response(status=304)
         del response.headers["Content-Type"]
     else:

@@ -15,6 +15,7 @@ from service.api.framework import (
     answer,
     database,
     new_id,
+    read_body,
     run,
     settings,
     tagged,
@@ -383,7 +384,6 @@ def get_replay(game_id: UUID) -> Response:
 )
 def verify_replay() -> Response:
     """Deal the cards, play the log, compare all that the document claims, and say how it went."""
-    request.max_content_length = MAX_DOCUMENT_BYTES
     if request.mimetype not in {MEDIA_TYPE, "application/json"}:
         raise BadRequestError("unsupported-media-type", f"the body must come as {MEDIA_TYPE}")
-    return answer(verify_text(request.get_data(cache=False)).as_json())
+    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES)).as_json())

@@ -25,6 +25,22 @@ MAX_LIMIT: Final = 100
 STATUSES: Final = ("playing", "won", "lost", "resigned", "timed-out")
 
 
+PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "name": {"description": "The ruleset", "schema": {"type": "string", "enum": list(RULESETS)}},
+    "spec": {
+        "description": "The deal spec",
+        "schema": {"type": "string", "enum": list(DEAL_SPECS)},
+    },
+    "ruleset": {
+        "description": "The ruleset, which says how many cards go where",
+        "schema": {"type": "string", "enum": list(RULESETS)},
+    },
+    "game_id": {"description": "The game's id"},
+    "token_id": {"description": "The token's id, which is not its text"},
+}
+"""What the contract says of the parameters of paths, beside what the paths themselves say."""
+
+
 class Schema(ma.Schema):
     """A closed object: a member that is not known is an error."""
 
@@ -50,7 +66,8 @@ class Integer(fields.Integer):
     """An integer as JSON Schema has it: 3 and 3.0, not "3" and not true."""
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        # Infinity, which 1e400 is read as, leaves a remainder that is no number.
+        if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
             raise self.make_error("invalid")
         return int(value)
 
@@ -154,11 +171,17 @@ class Act(Schema):
     ply = _ply("The ply that the client saw")
 
 
+# Written out, since dialects of patterns differ in what a space is. Controls and marks that turn
+# the direction of what follows would reach beyond the name.
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+_SPACES: Final = r" \xa0\u1680\u2000-\u200f\u202f\u205f\u3000\ufeff"
+
+
 class NewPlayer(Schema):
     """A player to be."""
 
     name = text(
-        r"[^\s\x00-\x1f\x7f](.{0,38}[^\s\x00-\x1f\x7f])?",
+        rf"[^{_CONTROLS}{_SPACES}]([^{_CONTROLS}]{{0,38}}[^{_CONTROLS}{_SPACES}])?",
         "Shown to others, 1 to 40 characters on one line, no space at either end",
         "Ada",
         required=True,
@@ -188,7 +211,9 @@ class ListQuery(Schema):
         validate=validate.Range(1, MAX_LIMIT),
         metadata={"description": "Most items of the page"},
     )
-    cursor = text("[-_A-Za-z0-9]{1,64}", "From a Link header of an earlier page", "AZ")
+    cursor = text(
+        "[-_A-Za-z0-9]{1,64}", "From a Link header of an earlier page", "AZoikFt0cnGT7kA1G-z3oQ"
+    )
 
 
 class Problem(Schema):

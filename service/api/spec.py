@@ -1,10 +1,17 @@
-"""The contract: OpenAPI 3.1, generated from the operations."""
+"""The contract: OpenAPI 3.1, generated from the operations.
 
+Run as a module it is printed as YAML; no database is needed for that.
+"""
+
+import sys
 from typing import Any, Final
 
 import yaml
+from flask import Flask
 
 from service import __version__
+from service.api.framework import Api
+from service.api.resources import BLUEPRINTS
 
 DESCRIPTION: Final = """\
 Deals from seeds, judged moves, and replays that anybody can verify.
@@ -23,7 +30,7 @@ request changes nothing.
 **Absent, not null**: members without a value are left out.
 """
 
-OPTIONS: Final[dict[str, Any]] = {
+_OPTIONS: Final[dict[str, Any]] = {
     "API_TITLE": "Royal Rendezvous",
     "API_VERSION": __version__,
     "OPENAPI_VERSION": "3.1.0",
@@ -36,9 +43,41 @@ OPTIONS: Final[dict[str, Any]] = {
         "security": [],
     },
 }
-"""Configuration of flask-smorest."""
+_ORDER: Final = ("openapi", "info", "servers", "security", "tags", "paths", "components")
+
+
+def publish(app: Flask) -> dict[str, Any]:
+    """Add the operations to an app and return the contract that they make."""
+    app.config.update(_OPTIONS)
+    api = Api(app)
+    api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
+    for blueprint in BLUEPRINTS:
+        api.register_blueprint(blueprint)
+    document = api.spec.to_dict()
+    return {name: document[name] for name in _ORDER}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines stand as they are read, and nothing is an alias."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return that it is not to be one."""
+        del data
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else "")
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def render(document: dict[str, Any]) -> str:
     """Return the contract as YAML, in a stable order."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(publish(Flask(__name__))))

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
-from sqlalchemy import ClauseElement, Connection, Engine, create_engine, func, select
+from sqlalchemy import URL, ClauseElement, Connection, Engine, create_engine, func, make_url, select
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.engine.errors import RendezvousError
@@ -22,8 +22,9 @@ RETRY_AFTER: Final = 2
 _ATTEMPTS: Final = 4
 # Serialisation failure and deadlock: the same act may succeed the next time.
 _TRY_AGAIN: Final = frozenset({"40001", "40P01"})
-# The server is starting, stopping or full: it is away, as if the connection had been refused.
-_AWAY: Final = frozenset({"57P01", "57P02", "57P03", "53300"})
+# How the states begin that say nothing of the act: the connection broke, the server is full, it
+# is starting or stopping, it is a replica that takes no writes.
+_AWAY: Final = ("08", "53", "57P", "25006")
 
 
 class DatabaseUnavailableError(RendezvousError):
@@ -51,6 +52,7 @@ class Instant:
         return self.value
 
 
+_DRIVER: Final = "postgresql+psycopg"
 _DIALECT: Final = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
 
 
@@ -85,6 +87,9 @@ class Database:
                 ``postgresql://``.
             pool_size: Most connections that this process holds.
             timeout: Seconds that a connection, or a place in the pool, is waited for.
+
+        Raises:
+            ValueError: It is no URL of a Postgres database.
         """
         self.engine: Engine = create_engine(
             _with_driver(url),
@@ -100,6 +105,8 @@ class Database:
             connect_args={
                 "connect_timeout": max(2, int(timeout)),
                 "application_name": "rendezvous",
+                # A server whose machine is gone is met in seconds, not when TCP gives up.
+                "tcp_user_timeout": int(1000 * max(2, timeout)),
             },
         )
 
@@ -116,6 +123,7 @@ class Database:
         Raises:
             DatabaseUnavailableError: The database cannot be reached.
         """
+        last: Exception | None = None
         for attempt in range(_ATTEMPTS):
             try:
                 with self.engine.connect() as connection, _discarding(connection):
@@ -129,16 +137,20 @@ class Database:
             except (DBAPIError, psycopg.Error) as error:
                 cause = error.orig if isinstance(error, DBAPIError) else error
                 state = getattr(cause, "sqlstate", None)
-                away = state in _AWAY or (
-                    state is None and isinstance(cause, psycopg.OperationalError)
-                )
-                if not away and state not in _TRY_AGAIN:
-                    raise
-                if attempt == _ATTEMPTS - 1 or (away and attempt):
-                    raise DatabaseUnavailableError("the database cannot be reached") from error
-                if not away:
+                if _is_away(cause):
+                    # What ended this connection has most likely ended the others too.
+                    self.engine.dispose()
+                    if attempt:
+                        raise DatabaseUnavailableError(
+                            f"the database cannot be reached: {cause}"
+                        ) from error
+                elif state in _TRY_AGAIN:
+                    last = error
                     time.sleep(0.01 * 2**attempt)
-        raise AssertionError("unreachable")
+                else:
+                    _leave_out_row(error, cause)
+                    raise
+        raise DatabaseUnavailableError("too many others change the same rows") from last
 
     def now(self) -> datetime:
         """Return the database's clock, in UTC."""
@@ -155,13 +167,33 @@ def _discarding(connection: Connection) -> Iterator[None]:
     """Keep a connection that broke under the driver's hands out of the pool."""
     try:
         yield
-    except psycopg.OperationalError as error:
-        connection.invalidate(error)
+    except psycopg.Error as error:
+        if _is_away(error):
+            connection.invalidate(error)
         raise
 
 
-def _with_driver(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    if scheme in {"postgres", "postgresql"}:
-        scheme = "postgresql+psycopg"
-    return f"{scheme}{separator}{rest}"
+def _is_away(error: BaseException | None) -> bool:
+    """Whether an error of the driver tells that the database is away, not that the act is wrong."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return str(state).startswith(_AWAY)
+
+
+def _leave_out_row(*errors: BaseException | None) -> None:
+    """Cut texts to their first line: after it Postgres shows the row, and that holds a seed."""
+    for error in errors:
+        if isinstance(error, Exception) and error.args:
+            error.args = (str(error.args[0]).partition("\n")[0], *error.args[1:])
+
+
+def _with_driver(url: str) -> URL:
+    scheme, _, rest = url.partition("://")
+    try:
+        if scheme in {"postgres", "postgresql", _DRIVER}:
+            return make_url(f"{_DRIVER}://{rest}")
+    except (ArgumentError, ValueError):
+        pass
+    # It is not told back: it may hold a password.
+    raise ValueError("not of the form postgresql://user:password@host:5432/name")

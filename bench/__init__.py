@@ -1,0 +1,1 @@
+"""Measurements: how fast the service is, and what it keeps when it is killed."""

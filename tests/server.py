@@ -1,0 +1,285 @@
+"""The service as it is run: processes of its own, and databases of a test's own."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from service.store.embedded import EmbeddedPostgres
+
+Json = dict[str, Any]
+
+PATIENCE = 30.0
+RENDEZVOUS = (sys.executable, "-c", "from service.cli import main; main()")
+
+
+def libpq(url: str) -> str:
+    """Return a URL as libpq reads it."""
+    return url.replace("+psycopg", "")
+
+
+@contextmanager
+def new_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """Give the URL of an empty database, which goes away with the block."""
+    name = f"test_{token_hex(4)}"
+    with psycopg.connect(libpq(postgres.url), autocommit=True) as admin:
+        admin.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        yield postgres.url.replace("/postgres?", f"/{name}?")
+        admin.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def await_(condition: Callable[[], Any], within: float = PATIENCE) -> None:
+    """Return when the condition holds."""
+    until = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < until, "in vain"
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer as it came over the wire."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def body(self) -> Json:
+        """Its JSON."""
+        value: Json = orjson.loads(self.data)
+        return value
+
+
+@dataclass
+class Service:
+    """A service that listens on a port of this machine."""
+
+    port: int
+    token: str | None = None
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a new connection to it."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        on: http.client.HTTPConnection | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> Answer:
+        """Return the answer to a request, on a connection of its own unless one is given."""
+        sent = dict(headers)
+        if self.token is not None:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        data = body
+        if isinstance(body, dict):
+            data = orjson.dumps(body)
+            sent.setdefault("Content-Type", "application/json")
+        connection = on or self.connect()
+        try:
+            connection.request(method, path, data, sent)
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.headers), response.read())
+        finally:
+            if on is None:
+                connection.close()
+
+    def register(self, name: str = "Ada") -> str:
+        """Become a player, whose token is used from now on, and return the player's id."""
+        made = self.ask("POST", "/v1/players", {"name": name}).body
+        self.token = made["token"]
+        return str(made["player"]["id"])
+
+    def create(self, seed: str = "royal", ruleset: str = "royal-rendezvous-1") -> Json:
+        """Return a new game."""
+        answer = self.ask("POST", "/v1/games", {"ruleset": ruleset, "deal": {"seed": seed}})
+        assert answer.status == 201, answer
+        return answer.body
+
+    def try_move(self, game: Json, ply: int, *moves: Json, **options: Any) -> Answer:
+        """Return the answer to moves."""
+        body = {"ply": ply, "moves": list(moves)}
+        return self.ask("POST", f"/v1/games/{game['id']}/moves", body, **options)
+
+    def move(self, game: Json, *moves: Json) -> Json:
+        """Return a game after moves; without any, after its first legal one."""
+        answer = self.try_move(game, game["ply"], *(moves or game["legal_moves"][:1]))
+        assert answer.status == 200, answer
+        return answer.body
+
+    def read(self, game: Json) -> Json:
+        """Return a game as it stands."""
+        answer = self.ask("GET", f"/v1/games/{game['id']}")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def replay(self, game: Json) -> Json:
+        """Return a game's replay document."""
+        answer = self.ask("GET", f"/v1/games/{game['id']}/replay")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready."""
+        with suppress(OSError, http.client.HTTPException):
+            return self.ask("GET", "/readyz").status == 200
+        return False
+
+
+@contextmanager
+def processes(url: str, listener: socket.socket, code: str = "", **settings: str) -> Iterator[int]:
+    """Run gunicorn with its workers on a socket, and give the number of its master.
+
+    Args:
+        url: The database.
+        listener: The socket, which outlives them.
+        code: Python that is run before.
+        settings: Variables of their environment.
+    """
+    run = f"{code}\nfrom service.server import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", run, str(listener.fileno()), str(os.getpid())],
+        env={**os.environ, "DATABASE_URL": url, **settings},
+        pass_fds=[listener.fileno()],
+    )
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+@contextmanager
+def running(url: str, code: str = "", **settings: str) -> Iterator[Service]:
+    """Run gunicorn with its workers, and give the service once it is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        service = Service(listener.getsockname()[1])
+        with processes(url, listener, code, **settings):
+            await_(service.ready)
+            yield service
+
+
+@dataclass
+class Rendezvous:
+    """`rendezvous serve` as a process, with what it says."""
+
+    process: subprocess.Popen[str]
+    said: list[str] = field(default_factory=list)
+    complained: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin to listen to it."""
+        self._ears = [
+            threading.Thread(target=self._hear, args=pair, daemon=True)
+            for pair in (
+                (self.process.stdout, self.said),
+                (self.process.stderr, self.complained),
+            )
+        ]
+        for ear in self._ears:
+            ear.start()
+
+    @staticmethod
+    def _hear(stream: Any, lines: list[str]) -> None:
+        with stream:
+            lines.extend(stream)
+
+    def __str__(self) -> str:
+        return f"out: {self.said}, err: {self.complained}, code: {self.process.poll()}"
+
+    def announced(self) -> Service:
+        """Return the service once it says that it is served."""
+        until = time.monotonic() + PATIENCE
+        while not self.said:
+            assert time.monotonic() < until, self
+            assert self.process.poll() is None, self
+            time.sleep(0.02)
+        found = re.search(r"http://\S+:(\d+) ", self.said[0])
+        assert found, self
+        return Service(int(found[1]))
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        """Send it a signal and return its exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return its exit code when it has ended."""
+        code = self.process.wait(PATIENCE)
+        for ear in self._ears:
+            ear.join(PATIENCE)
+        return code
+
+
+@contextmanager
+def serve(home: Path, *args: str, **settings: str) -> Iterator[Rendezvous]:
+    """Run `rendezvous serve` with a home, on a free port unless told otherwise."""
+    process = subprocess.Popen(
+        [*RENDEZVOUS, "serve", *args],
+        env=environment(RENDEZVOUS_HOME=str(home), **{"PORT": "0", **settings}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    rendezvous = Rendezvous(process)
+    try:
+        yield rendezvous
+    finally:
+        if process.poll() is None:
+            rendezvous.end()
+
+
+def rendezvous(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*RENDEZVOUS, *args],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """Return this process's environment with no settings of the service but these."""
+    ours = {"DATABASE_URL", "RENDEZVOUS_HOME", "HOST", "PORT", "WORKERS", "THREADS"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    return {**kept, **settings}
+
+
+def children(parent: int) -> list[int]:
+    """Return the numbers of a process's children."""
+    return [pid for pid, (its_parent, _) in table().items() if its_parent == parent]
+
+
+def table() -> dict[int, tuple[int, str]]:
+    """Return all processes by their number: their parent's number and their command line."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    return {int(row[0]): (int(row[1]), row[3]) for row in rows if "Z" not in row[2]}
