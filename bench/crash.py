@@ -232,7 +232,7 @@ class Trial:
     """The service under load, and what is done to it."""
 
     def __init__(self, service: rig.Service) -> None:
-        """Let clients play on a running service."""
+        """Prepare to let clients play on a running service."""
         self.service = service
         self.faults = Faults()
         self.stop = threading.Event()
@@ -240,6 +240,9 @@ class Trial:
         self.clients = [
             Client(number, service.port, self.stop, self.faults) for number in range(_CLIENTS)
         ]
+
+    def begin(self) -> None:
+        """Let the clients play; return once each has been answered."""
         for client in self.clients:
             client.start()
         self._wait_for_answers(time.monotonic())
@@ -247,6 +250,7 @@ class Trial:
     def kill_worker(self) -> None:
         """Kill one of the processes that answer requests."""
         self._kill("a worker", lambda: self.service.workers()[:1])
+        rig.wait_for("a new worker", self.service.complete, _PATIENCE)
 
     def kill_postgres(self) -> None:
         """Kill the first process of Postgres, whose others end with it."""
@@ -352,7 +356,9 @@ def main(rounds: int, seconds: float) -> None:
     """
     with rig.new_home() as home:
         trial = Trial(rig.Service(home))
+        again = 0
         try:
+            trial.begin()
             for _ in range(rounds):
                 for kill in (trial.kill_worker, trial.kill_postgres, trial.kill_all):
                     trial.play(seconds)
@@ -361,6 +367,8 @@ def main(rounds: int, seconds: float) -> None:
             trial.play(seconds)
             trial.end()
             again = trial.compare()
+        except TimeoutError as error:
+            trial.faults.expect(str(error), holds=False)
         finally:
             trial.stop.set()
             trial.service.stop()

@@ -37,20 +37,15 @@ class Outcome:
 
     Attributes:
         requests: Requests answered.
-        seconds: How long it took.
+        rate: Requests answered a second, while all connections were busy.
         latencies: Of each request, in ms, sorted.
         cost: Processor time of the generator itself, in seconds.
     """
 
     requests: int
-    seconds: float
+    rate: float
     latencies: list[float]
     cost: float
-
-    @property
-    def rate(self) -> float:
-        """Requests a second."""
-        return self.requests / self.seconds
 
     def percentile(self, share: float) -> float:
         """Return the latency in ms that this share of the requests did not exceed."""
@@ -197,6 +192,7 @@ def flood(
     """
     next_of = dict(zip(open_, requests, strict=True))
     latencies: list[float] = []
+    in_time = 0
     clock = time.perf_counter
     with _undisturbed():
         cost, start = time.process_time(), clock()
@@ -209,15 +205,18 @@ def flood(
             for connection in _answered(busy, _PATIENCE):
                 now = clock()
                 latencies.append((now - connection.since) * 1e3)
-                data = next(next_of[connection], None) if now < until else None
+                data = None
+                if now < until:
+                    in_time += 1
+                    data = next(next_of[connection], None)
                 if data is None:
                     until = min(until, now)
                     del busy[connection.number]
                 else:
                     connection.since = now
                     connection.send(data)
-        end, spent = clock(), time.process_time() - cost
-    return Outcome(len(latencies), end - start, sorted(latencies), spent)
+        spent = time.process_time() - cost
+    return Outcome(len(latencies), in_time / (until - start), sorted(latencies), spent)
 
 
 def _answered(busy: dict[int, Connection], wait: float) -> list[Connection]:
@@ -268,7 +267,7 @@ def pace(
                 del busy[connection.number]
                 idle.append(connection)
         end, spent = clock(), time.process_time() - cost
-    return Outcome(len(latencies), end - start, sorted(latencies), spent)
+    return Outcome(len(latencies), len(latencies) / (end - start), sorted(latencies), spent)
 
 
 def ask_all(open_: Sequence[Connection], requests: Iterable[bytes]) -> list[bytes]:

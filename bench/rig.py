@@ -103,7 +103,7 @@ class Program:
         try:
             wait_for(f"{command[0]} to be ready", lambda: self._is_ready(ready), _READY_WITHIN)
             self.ready_at = time.monotonic()
-            wait_for("all workers", lambda: len(self.workers()) == WORKERS, _READY_WITHIN)
+            wait_for("all workers", self.complete, _READY_WITHIN)
         except BaseException:
             self.stop()
             raise
@@ -136,12 +136,16 @@ class Program:
     def workers(self) -> list[psutil.Process]:
         """Return the processes that answer requests: the children of gunicorn's master."""
         masters = [one for one in self.processes() if _serves(one) and not _serves(one.parent())]
-        return [worker for master in masters for worker in master.children()]
+        return [worker for master in masters for worker in master.children() if _serves(worker)]
+
+    def complete(self) -> bool:
+        """Whether all workers are there."""
+        return len(self.workers()) == WORKERS
 
 
-def _serves(process: psutil.Process) -> bool:
+def _serves(process: psutil.Process | None) -> bool:
     try:
-        words = process.cmdline()
+        words = process.cmdline() if process else []
     except psutil.Error:
         return False
     return any(word in {"service.server", "bench.baselines"} for word in words)
@@ -178,6 +182,8 @@ def postgres_processes(postgres: EmbeddedPostgres) -> list[psutil.Process]:
     """Return the processes of a running embedded Postgres, the first one first."""
     number = int((postgres.data / "postmaster.pid").read_text().split()[0])
     first = psutil.Process(number)
+    if first.name() != "postgres":
+        raise RuntimeError(f"process {number} is no Postgres")
     return [first, *first.children(recursive=True)]
 
 

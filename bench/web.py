@@ -6,12 +6,14 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count, cycle, islice, repeat
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import psutil  # type: ignore[import-untyped]
 from sqlalchemy import make_url
 
 from bench import rig
@@ -69,7 +71,7 @@ class Report:
         half: For each kind its samples at half of that.
         sql: Transactions a second of the two statements by pgbench, round by round.
         sql_cost: Postgres's processor time for each, in µs.
-        profiles: Where the time of a move and of a read goes.
+        profiles: Where the time of a move, a read and a batch goes.
     """
 
     full: dict[str, list[Sample]]
@@ -108,13 +110,15 @@ def measure(rounds: int, seconds: float, step: Callable[[], None]) -> Report:
     Args:
         rounds: Rounds.
         seconds: How long each kind is measured in a round.
-        step: Called after each measurement; :func:`steps` says how often that is.
+        step: Called now and then; :func:`steps` says how often.
     """
     with rig.new_home() as home, rig.Service(home) as service:
         stage = _Stage(service)
-        with rig.baselines(service.postgres.url) as baselines:
-            stage.programs = dict.fromkeys(KINDS, service)
-            stage.programs |= dict.fromkeys((BARE, MOVE_BY_HAND, READ_BY_HAND), baselines)
+        with rig.baselines(service.postgres.url) as baselines, ExitStack() as stack:
+            ours = stack.enter_context(_open(service, "/healthz"))
+            theirs = stack.enter_context(_open(baselines, "/bare"))
+            stage.open = dict.fromkeys(KINDS, ours)
+            stage.open |= dict.fromkeys((BARE, MOVE_BY_HAND, READ_BY_HAND), theirs)
             for kind in KINDS:  # pools fill, and the rates show how many requests are needed
                 stage.flood(kind, min(1.0, seconds))
             full: dict[str, list[Sample]] = {kind: [] for kind in KINDS}
@@ -123,7 +127,6 @@ def measure(rounds: int, seconds: float, step: Callable[[], None]) -> Report:
             for _ in range(rounds):
                 for kind in KINDS:
                     full[kind].append(stage.flood(kind, seconds))
-                    step()
                 rate, cost = stage.pgbench(seconds)
                 sql.append(rate)
                 sql_cost.append(cost)
@@ -132,17 +135,28 @@ def measure(rounds: int, seconds: float, step: Callable[[], None]) -> Report:
                 for kind, samples in half.items():
                     rate = median(sample.outcome.rate for sample in full[kind]) / 2
                     samples.append(stage.pace(kind, rate, seconds))
-                    step()
+                step()
         profiles = {}
-        for kind in (MOVE, READ_LATE):
-            profiles[kind] = stage.profile(kind, 3 * seconds)
+        for kind in (MOVE, READ_LATE, BATCH):
+            profiles[kind] = stage.profile(kind, rounds * seconds / 2)
             step()
     return Report(full, half, sql, sql_cost, profiles)
 
 
 def steps(rounds: int) -> int:
     """Return how many steps a measurement has."""
-    return rounds * (len(KINDS) + 1 + 3) + 2
+    return 2 * rounds + 3
+
+
+_Open = tuple[list[psutil.Process], list[Connection]]
+"""A program's workers, and connections to them."""
+
+
+@contextmanager
+def _open(program: rig.Program, hello: str) -> Iterator[_Open]:
+    workers = program.workers()
+    with connections(program.port, workers, CONNECTIONS, request("GET", hello)) as found:
+        yield workers, found
 
 
 class _Stage:
@@ -150,7 +164,7 @@ class _Stage:
 
     def __init__(self, service: rig.Service) -> None:
         self.service = service
-        self.programs: dict[str, rig.Program] = {}
+        self.open: dict[str, _Open] = {}
         self.rates: dict[str, float] = {}
         self.lines = list(islice(long_lines("http"), 100))
         self.client = Connection(service.port)
@@ -201,14 +215,11 @@ class _Stage:
         return [_turns(games) for _ in range(CONNECTIONS)]
 
     def _load(self, kind: str, wanted: float, act: Callable[..., Outcome], *args: float) -> Sample:
-        program = self.programs[kind]
-        workers = program.workers()
+        workers, open_ = self.open[kind]
         ready = self.requests(kind, wanted)
-        hello = request("GET", "/bare" if program is not self.service else "/healthz")
-        with connections(program.port, workers, CONNECTIONS, hello) as open_:
-            before = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
-            outcome = act(open_, ready, *args)
-            after = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
+        before = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
+        outcome = act(open_, ready, *args)
+        after = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
         spent = [
             (end - start) / outcome.requests * 1e6 for start, end in zip(before, after, strict=True)
         ]
@@ -249,7 +260,7 @@ class _Stage:
         made: list[dict[str, Any]] = []
         while len(made) < wanted:
             path, token, line = self._create()
-            for body in _bodies(line, 1):
+            for body in _bodies(line, BATCH_MOVES if kind == BATCH else 1):
                 data = json.dumps(body).encode()
                 made.append(environment("POST", f"{path}/moves", token, data))
         return made

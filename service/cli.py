@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from service import __version__
 from service.drawing import Screen, printable
 from service.engine import (
     DEAL_SPECS,
@@ -40,7 +41,7 @@ from service.engine.cards import render_cards
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BadSeedError
 from service.replay_files import STANDARD_INPUT, JudgeKilledError, Judgement, Tally, find, judge
-from service.terminal import Record, ResumeError, TerminalGame, load
+from service.terminal import BAD_PATH, Record, TerminalGame, load, reason
 
 SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Run the service.",
@@ -104,9 +105,7 @@ class CommandGroup(click.Group):
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(
-    package_name="royal-rendezvous", prog_name="rendezvous", message="%(prog)s %(version)s"
-)
+@click.version_option(__version__, prog_name="rendezvous", message="%(prog)s %(version)s")
 def main() -> None:
     """Royal Rendezvous and its family: deals, games and replays that anyone can verify."""
 
@@ -284,24 +283,23 @@ def play(
 
 
 def _refuse_to_replace(file: Path) -> None:
-    if file.exists():
-        raise click.BadParameter(
-            f"{click.format_filename(file)} is there already.", param_hint="'--save'"
-        )
-    if not file.resolve().parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder for {click.format_filename(file)}.", param_hint="'--save'"
-        )
+    name = click.format_filename(file)
+    try:
+        there, folder = file.exists(), file.resolve().parent.is_dir()
+    except BAD_PATH as error:
+        raise click.BadParameter(f"{name}: {reason(error)}.", param_hint="'--save'") from error
+    if there:
+        raise click.BadParameter(f"{name} is there already.", param_hint="'--save'")
+    if not folder:
+        raise click.BadParameter(f"there is no folder for {name}.", param_hint="'--save'")
 
 
 def _resume(file: Path) -> Record:
     try:
         return Record.resume(load(file))
-    except (OSError, ResumeError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise click.BadParameter(
-            f"{click.format_filename(file)}: {reason}.", param_hint="'--resume'"
-        ) from error
+    except BAD_PATH as error:
+        told = f"{click.format_filename(file)}: {reason(error)}."
+        raise click.BadParameter(told, param_hint="'--resume'") from error
 
 
 @main.command()
@@ -361,7 +359,7 @@ def verify(
                     bar.give_way()
                     report.row(judgement)
     except KeyboardInterrupt:
-        click.echo(f"\nStopped after {tally.documents:,} replays.", err=True)
+        click.echo(f"\nStopped after {_counted(tally.documents, 'replay')}.", err=True)
         ctx.exit(130)
     except JudgeKilledError as error:
         raise click.ClickException(f"stopped: {error}") from error
@@ -395,7 +393,7 @@ class _Bar:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._progress.stop()
+        self._stop()
 
     def advance(self, judgement: Judgement, tally: Tally) -> None:
         """Count a judgement; now and then show how far it is."""
@@ -403,13 +401,17 @@ class _Bar:
         if self._shown and time.monotonic() > self._next:
             self._next = time.monotonic() + 0.1
             bad = tally.verdicts["invalid"] + tally.file_faults
-            told = f"{tally.documents:,} replays, {bad:,} bad"
+            told = f"{tally.documents:,} verified, {bad:,} bad"
             self._progress.update(self._task, completed=self._done, told=told)
             self._progress.start()
 
     def give_way(self) -> None:
         """Leave the line to what is written next."""
-        if self._shares_terminal and self._progress.live.is_started:
+        if self._shares_terminal:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._progress.live.is_started:
             self._progress.stop()
 
 
@@ -473,13 +475,17 @@ class _Report:
         counts = [f"{number:,} {verdict}" for verdict, number in tally.verdicts.items()]
         if tally.file_faults:
             counts.append(f"{tally.file_faults:,} unreadable or truncated")
-        files = f"{tally.files:,} file{'s' if tally.files != 1 else ''}"
-        told = f"{tally.documents:,} replays in {files}, {seconds:.1f} s"
+        replays, files = _counted(tally.documents, "replay"), _counted(tally.files, "file")
+        told = f"{replays} in {files}, {seconds:.1f} s"
         if seconds >= 1:
             told += f", {round(tally.documents / seconds):,} a second"
         self._screen.say()
         self._screen.say(f"{', '.join(counts)}.", style="bold")
         self._screen.say(f"{told}.", style="dim")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _readable(name: str) -> str:

@@ -169,6 +169,17 @@ class Record:
         log = self.log if ply is None else self.log[:ply]
         return Game.replay(rules, layout, log, undo_allowed=not self.hidden)
 
+    def instants(self) -> list[int]:
+        """Return when its entries were made, in ms since its creation.
+
+        Raises:
+            BrokenLogError: The row is damaged.
+        """
+        times = unpack_times(self.times)
+        if len(times) != self.ply:
+            raise BrokenLogError(f"{len(times)} instants for {self.ply} entries", len(times))
+        return times
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -356,7 +367,7 @@ def read(
     if ply is not None and ply > record.ply:
         raise PlyNotReachedError(f"the game is at ply {record.ply}")
     game = record.replay(ply)
-    return _state(record, game, unpack_times(record.times)[: game.ply], None)
+    return _state(record, game, record.instants()[: game.ply], None)
 
 
 def export(
@@ -368,7 +379,7 @@ def export(
         NotFoundError: There is no such game for this viewer.
     """
     record = _visible(connection, instant, token, game_id)
-    state = _state(record, record.replay(), unpack_times(record.times), None)
+    state = _state(record, record.replay(), record.instants(), None)
     return document(state.header, state.game, state.times, seed=state.revealed_seed)
 
 
@@ -516,7 +527,7 @@ def _act(
 
 def _repeat(record: Record, ply: int, acts: Acts) -> State:
     """Return the state right after acts that the log holds at this ply already."""
-    times = unpack_times(record.times)
+    times = record.instants()
     if ply < record.ply:
         game = record.replay(ply)
         try:
@@ -534,9 +545,9 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
     try:
         applied = _attempt(game, acts, new=True)
     except _RefusedError as refused:
-        state = _state(record, record.replay(), unpack_times(record.times), None)
+        state = _state(record, record.replay(), record.instants(), None)
         raise ActRefusedError(refused.error, state, refused.index) from refused.error
-    times = unpack_times(record.times)
+    times = record.instants()
     last = times[-1] if times else 0
     ms = max(last, to_ms(now) - to_ms(record.created_at))
     times += [ms] * len(applied)

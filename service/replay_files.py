@@ -123,10 +123,11 @@ class Tally:
 
 
 def find(path: str) -> Iterator[Source]:
-    """Yield the sources that this path names: itself, or in a folder all replay files, sorted.
+    """Yield the sources that this path names: itself, or all replay files in a folder.
 
-    Links are followed, each folder is read once. A file that is not plain is a source with a fault
-    when it was found in a folder; one that was named, such as a pipe, is read.
+    The files of a folder come by name, then those of the folders in it. Links are followed, each
+    folder is read once. A file that is not plain is a source with a fault when it was found in a
+    folder; one that was named, such as a pipe, is read.
     """
     if path == STANDARD_INPUT or not Path(path).is_dir():
         yield _source(path, named=True)

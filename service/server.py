@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from gunicorn.http.errors import ParseException
+from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
 
 from service.app import create_app
 from service.settings import Settings
@@ -31,8 +32,9 @@ _PULSE: Final = 0.5
 class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
     """gunicorn's worker, held up by nobody for long.
 
-    gunicorn waits without end for a client that is gone in the middle of a request; and to end a
-    connection it waits, in the one loop that all connections need, for the client to end it too.
+    gunicorn keeps a thread for a client that connects and sends nothing yet; waits without end
+    for one that is gone in the middle of a request; and to end a connection it waits, in the one
+    loop that all connections need, for the client to end it too.
     """
 
     def init_process(self) -> None:
@@ -42,6 +44,8 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
 
     def handle(self, conn: TConn) -> Any:
         """Answer a request and return whether its connection goes on."""
+        if not conn.initialized and not conn.wait_for_data(0):
+            return _DEFER
         limit = struct.pack("ll", _SILENCE, 0)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
@@ -104,7 +108,29 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Flask:
         """Return the application; connections are made by each worker when it first needs one."""
         settings = self.settings
-        return create_app(settings, Database(settings.database_url, pool_size=settings.threads))
+        app = create_app(settings, Database(settings.database_url, pool_size=settings.threads))
+        inner = app.wsgi_app
+
+        def outer(environ: dict[str, Any], start_response: Any) -> Any:
+            environ["wsgi.input"] = _Body(environ["wsgi.input"])
+            return inner(environ, start_response)
+
+        app.wsgi_app = outer  # type: ignore[method-assign]
+        return app
+
+
+class _Body:
+    """A request's body. What is wrong with its chunks is an error of reading, not of ours."""
+
+    def __init__(self, body: Any) -> None:
+        self.body = body
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            found: bytes = self.body.read(size)
+        except ParseException as error:
+            raise OSError(str(error)) from error
+        return found
 
 
 def _end_with(parent: int) -> None:

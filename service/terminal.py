@@ -24,13 +24,13 @@ from service.engine.moves import DRAW, FILL, HINT, PLAY, REDEAL, RESIGN, STOCK, 
 from service.engine.verify import MAX_DOCUMENT_BYTES, read
 
 HELP: Final = """\
-r3           play the card of that place if it fits one foundation; w: the waste's
+r3           play the card of that place if one foundation fits; w is the waste
 r3:upper-S   play it on that foundation
 2            make the move of that number in the list
 d or Enter   draw: turn the next stock card onto the waste
 t            turn the waste over to be the stock again, where the rules allow it
 u            undo: take the latest move back
-h            hint: a move that looks good from what can be seen; hints are counted
+h            hint: a move that looks good from what is seen; hints are counted
 m            show the position and its legal moves again
 r            resign
 s FILE       save the replay
@@ -43,6 +43,10 @@ _PLACE: Final = re.compile(r"(.+)-([cdhs])")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _FAR: Final = 0.4
 """How much farther up its pile than the game as a whole a card may stand, to be let in."""
+
+
+BAD_PATH: Final = (OSError, RuntimeError, ValueError)
+"""What a path that someone gave may raise: OSError, or others for odd names and links."""
 
 
 class ResumeError(ValueError):
@@ -137,16 +141,17 @@ class Record:
         Raises:
             EngineError: It is refused; nothing is changed.
         """
-        effects = self.game.enter(entry)
         since = self._clock() - self.header["created_at"]
-        self.times.append(max(since, self.times[-1] if self.times else 0, 0))
+        ms = max(since, self.times[-1] if self.times else 0, 0)
+        effects = self.game.enter(entry)
+        self.times.append(ms)
         return effects
 
     def save(self, path: Path) -> None:
         """Write the replay document to this file, whole or not at all.
 
         Raises:
-            OSError: It cannot be written; what was there is untouched.
+            OSError, RuntimeError, ValueError: It cannot be written; what was there is untouched.
         """
         replay = {**document(self.header, self.game, self.times), **self.extra}
         text = json.dumps(replay)
@@ -238,7 +243,11 @@ class TerminalGame:
         }
 
     def play(self) -> int:
-        """Play until the game is over, the player quits or the lines end; return the exit code."""
+        """Play until the game is over, the player quits or the lines end.
+
+        Returns:
+            The exit code: 0, 1 if the game could not be kept in its file, 130 after an interrupt.
+        """
         try:
             self._show()
             self.screen.say("? shows the commands.", style="dim")
@@ -248,14 +257,13 @@ class TerminalGame:
                 if command in {"q", "quit", "exit"}:
                     break
                 self._obey(command, words)
-            self._part()
+            return 0 if self._part() else 1
         except EOFError:
-            self._leave()
+            return 0 if self._leave() else 1
         except KeyboardInterrupt:
             self.screen.say()
             self._leave()
             return 130
-        return 0
 
     def _obey(self, command: str, words: list[str]) -> None:
         if command in {"s", "save"}:
@@ -284,7 +292,9 @@ class TerminalGame:
             if not 1 <= int(text) <= len(moves):
                 raise NotAMoveError(f"the list of moves has no {text}")
             return moves[int(text) - 1]
-        origin, colon, destination = text.replace(" ", ":", 1).partition(":")
+        if ":" not in text and text.count(" ") == 1:
+            text = text.replace(" ", ":")
+        origin, colon, destination = text.partition(":")
         position = self.record.game.position
         return position.resolve(_place(origin), _place(destination) if colon else None)
 
@@ -417,26 +427,37 @@ class TerminalGame:
     def _save(self, path: Path) -> bool:
         try:
             self.record.save(path)
-        except OSError as error:
-            self.screen.say(f"Not saved in {path}: {error.strerror or error}.", style="bold")
+        except BAD_PATH as error:
+            self._tell_unsaved(str(path), error)
             return False
         return True
 
+    def _tell_unsaved(self, name: str, error: Exception) -> None:
+        self.screen.say(f"Not saved in {name}: {reason(error)}.", style="bold")
+
     def _save_as(self, name: str) -> bool:
         """Save in a file of this name, or where the game is kept; return whether it was done."""
-        path = Path(name).expanduser() if name else self.file
+        path = self.file
+        there = False
+        try:
+            if name:
+                path = Path(name).expanduser()
+                there = path != self.file and path.exists()
+        except BAD_PATH as error:
+            self._tell_unsaved(name, error)
+            return False
         if path is None:
             self.screen.say("Say where: s FILE.")
             return False
-        if path != self.file and path.exists() and not self._agrees(f"Replace {path}? y or n: "):
+        if there and not self._agrees(f"Replace {path}? y or n: "):
             return False
         if not self._save(path):
             return False
         self.screen.say(f"Saved in {path}.")
         return True
 
-    def _part(self) -> None:
-        """Say how the game stands and save it if that is wanted."""
+    def _part(self) -> bool:
+        """Say how the game stands and save it if that is wanted; return whether it could be."""
         game = self.record.game
         status = game.status
         if status == "won":
@@ -445,24 +466,27 @@ class TerminalGame:
         elif status == "resigned":
             self.screen.say(f"Resigned. Score {game.position.score} of 104.", style="bold")
         if self.file is not None:
-            self._leave()
-            return
+            return self._leave()
         while game.ply:
             name = self._ask("Save the replay? File, or Enter for no: ")
             if not name or self._save_as(name):
                 break
+        return True
 
-    def _leave(self) -> None:
-        """Say where the game is, without a question."""
+    def _leave(self) -> bool:
+        """Say where the game is, without a question; return whether it could be kept there."""
         game = self.record.game
         if self.file is None:
             if game.ply:
                 self.screen.say("Not saved.")
-        elif self._save(self.file):
-            self.screen.say(f"Saved in {self.file}.")
-            if game.status in {"playing", "lost"}:
-                file = shlex.quote(str(self.file))
-                self.screen.say(f"Go on with: rendezvous play --resume {file}")
+            return True
+        if not self._save(self.file):
+            return False
+        self.screen.say(f"Saved in {self.file}.")
+        if game.status in {"playing", "lost"}:
+            file = shlex.quote(str(self.file))
+            self.screen.say(f"Go on with: rendezvous play --resume {file}")
+        return True
 
 
 def _place(text: str) -> str:
@@ -470,6 +494,11 @@ def _place(text: str) -> str:
     text = text.strip().lower().translate(_FOUNDATION_SUITS)
     text = _PLACE.sub(lambda found: f"{found[1]}-{found[2].upper()}", text)
     return "waste" if text == "w" else text
+
+
+def reason(error: Exception) -> str:
+    """Return why something about a file failed, without its name."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def load(path: Path) -> bytes:

@@ -10,22 +10,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import IO, Any, Self
 
 import orjson
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from service.engine import verify
 from service.store.embedded import EmbeddedPostgres
 
 Json = dict[str, Any]
 
 PATIENCE = 30.0
-RENDEZVOUS = (sys.executable, "-c", "from service.cli import main; main()")
+RENDEZVOUS = (sys.executable, "-P", "-c", "from service.cli import main; main()")
 
 
 def libpq(url: str) -> str:
@@ -145,21 +147,87 @@ class Service:
         return False
 
 
+class Players:
+    """Some who play, each a game of their own, and send a move again until it is answered."""
+
+    def __init__(self, service: Service, count: int) -> None:
+        """Prepare their games."""
+        self.service = service
+        self.games = [service.create() for _ in range(count)]
+        self.acknowledged: list[list[str]] = [[] for _ in range(count)]
+        self.statuses: list[int] = []
+        self._done = threading.Event()
+        self._pool = ThreadPoolExecutor(count)
+
+    def __enter__(self) -> Self:
+        """Have them play."""
+        self._playing = [self._pool.submit(self._play, one) for one in range(len(self.games))]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Have them finish the move they are at."""
+        self._done.set()
+        self._pool.shutdown()
+
+    def _play(self, one: int) -> None:
+        game = self.games[one]
+        while game["status"] == "playing" and not self._done.is_set():
+            try:
+                answer = self.service.try_move(game, game["ply"], game["legal_moves"][0])
+            except (OSError, http.client.HTTPException):
+                answer = Answer(0, {}, b"")
+            self.statuses.append(answer.status)
+            if answer.status == http.client.OK:
+                game = self.games[one] = answer.body
+                self.acknowledged[one] += [entry["move"] for entry in game["applied"]]
+            else:
+                time.sleep(0.05)
+
+    @property
+    def moves(self) -> int:
+        """How many moves were acknowledged."""
+        return sum(map(len, self.acknowledged))
+
+    def await_moves(self, more: int) -> None:
+        """Return when so many moves more are acknowledged."""
+        enough = self.moves + more
+        await_(lambda: self.moves >= enough)
+
+    def check(self) -> None:
+        """Fail unless each log is what was acknowledged, and maybe a move whose answer was lost."""
+        for playing in self._playing:
+            playing.result()
+        for game, acknowledged in zip(self.games, self.acknowledged, strict=True):
+            document = self.service.replay(game)
+            assert document["log"][: len(acknowledged)] == acknowledged
+            assert len(document["log"]) <= len(acknowledged) + 1
+            assert verify(document).verdict in {"incomplete", "valid"}
+
+
 @contextmanager
-def processes(url: str, listener: socket.socket, code: str = "", **settings: str) -> Iterator[int]:
+def processes(
+    url: str,
+    listener: socket.socket,
+    *,
+    first: str = "",
+    log: IO[str] | None = None,
+    **settings: str,
+) -> Iterator[int]:
     """Run gunicorn with its workers on a socket, and give the number of its master.
 
     Args:
         url: The database.
         listener: The socket, which outlives them.
-        code: Python that is run before.
+        first: Python that is run before.
+        log: Where they write what they complain of.
         settings: Variables of their environment.
     """
-    run = f"{code}\nfrom service.server import main; main()"
+    code = f"{first}\nfrom service.server import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", run, str(listener.fileno()), str(os.getpid())],
-        env={**os.environ, "DATABASE_URL": url, **settings},
+        [sys.executable, "-c", code, str(listener.fileno()), str(os.getpid())],
+        env=environment(DATABASE_URL=url, **settings),
         pass_fds=[listener.fileno()],
+        stderr=log,
     )
     try:
         yield process.pid
@@ -169,11 +237,13 @@ def processes(url: str, listener: socket.socket, code: str = "", **settings: str
 
 
 @contextmanager
-def running(url: str, code: str = "", **settings: str) -> Iterator[Service]:
+def running(
+    url: str, *, first: str = "", log: IO[str] | None = None, **settings: str
+) -> Iterator[Service]:
     """Run gunicorn with its workers, and give the service once it is ready."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         service = Service(listener.getsockname()[1])
-        with processes(url, listener, code, **settings):
+        with processes(url, listener, first=first, log=log, **settings):
             await_(service.ready)
             yield service
 
@@ -231,10 +301,11 @@ class Rendezvous:
 
 
 @contextmanager
-def serve(home: Path, *args: str, **settings: str) -> Iterator[Rendezvous]:
+def serve(home: Path, *, cwd: Path | None = None, **settings: str) -> Iterator[Rendezvous]:
     """Run `rendezvous serve` with a home, on a free port unless told otherwise."""
     process = subprocess.Popen(
-        [*RENDEZVOUS, "serve", *args],
+        [*RENDEZVOUS, "serve"],
+        cwd=cwd,
         env=environment(RENDEZVOUS_HOME=str(home), **{"PORT": "0", **settings}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

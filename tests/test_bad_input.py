@@ -1,19 +1,17 @@
 """Bad input: whatever comes, the answer says what is wrong and where, and nothing is changed."""
 
 import base64
-import http.client
 import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import pytest
 from client import Client, Contract, Person, Problem, expect, problem, unknown_id
 from flask import Flask
-from live import serving
+from server import Service, running
 from sqlalchemy import Row, text
 
 from service import players, tokens
@@ -1088,11 +1086,11 @@ class TestHeaders:
 
 
 @pytest.fixture(scope="module")
-def address(postgres: EmbeddedPostgres, database: Database) -> Iterator[str]:
-    """The address of a running service."""
+def service(postgres: EmbeddedPostgres, database: Database) -> Iterator[Service]:
+    """The service as it is run."""
     assert database
-    with serving(postgres.url, WORKERS="1") as address:
-        yield address
+    with running(postgres.url, WORKERS="1") as service:
+        yield service
 
 
 class TestOverTheWire:
@@ -1102,29 +1100,31 @@ class TestOverTheWire:
         ("path", "limit"), [("/v1/players", 1 << 16), ("/v1/replays/verify", 1 << 20)]
     )
     def test_a_huge_body_of_untold_length_is_too_large(
-        self, address: str, database: Database, path: str, limit: int
+        self, service: Service, database: Database, path: str, limit: int
     ) -> None:
         before = stored(database)
+        json = {"Content-Type": "application/json"}
 
-        within, _ = send(address, path, chunks(b'{"name": 7}', limit))
-        beyond, answer = send(address, path, chunks(b'{"name": "Ada"}', limit + 1))
+        within = service.ask("POST", path, chunks(b'{"name": 7}', limit), headers=json)
+        beyond = service.ask("POST", path, chunks(b'{"name": "Ada"}', limit + 1), headers=json)
 
-        assert within in {200, 422}
-        assert (beyond, answer["code"]) == (413, "body-too-large")
+        assert within.status in {200, 422}
+        assert (beyond.status, beyond.body["code"]) == (413, "body-too-large")
         assert stored(database) == before
 
-    def test_a_connection_goes_on_after_a_refusal(self, address: str) -> None:
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
+    def test_a_connection_goes_on_after_a_refusal(self, service: Service) -> None:
+        connection = service.connect()
 
         statuses = []
         for media_type in ("text/plain", "application/json") * 2:
+            headers = {"Content-Type": media_type}
             body = b"[]".ljust(30000)
-            connection.request("POST", "/v1/players", body, {"Content-Type": media_type})
-            with connection.getresponse() as answer:
-                statuses.append((answer.status, json.load(answer)["status"]))
+            statuses.append(
+                service.ask("POST", "/v1/players", body, on=connection, headers=headers).status
+            )
         connection.close()
 
-        assert statuses == [(415, 415), (422, 422)] * 2
+        assert statuses == [415, 422] * 2
 
 
 def chunks(head: bytes, size: int) -> Iterator[bytes]:
@@ -1134,14 +1134,3 @@ def chunks(head: bytes, size: int) -> Iterator[bytes]:
         step = min(left, 1000)
         yield b" " * step
         left -= step
-
-
-def send(address: str, path: str, body: Iterator[bytes]) -> tuple[int, Json]:
-    """Send a body in chunks, its length untold, and return status and value of the answer."""
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
-    headers = {"Content-Type": "application/json"}
-    connection.request("POST", path, body, headers, encode_chunked=True)
-    with connection.getresponse() as answer:
-        value = answer.status, json.load(answer)
-    connection.close()
-    return value

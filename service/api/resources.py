@@ -38,7 +38,8 @@ records = Blueprint("Replays", __name__, description="Recorded games and their v
 BLUEPRINTS: Final = (about, people, play, records)
 
 _STORE: Final = ("database-unavailable",)
-_ACTS: Final = ("not-found", "stale-ply", "game-over", "log-full")
+_GAME: Final = ("not-found", "broken-log")
+_ACTS: Final = (*_GAME, "stale-ply", "game-over", "log-full")
 _MOVES: Final = ("illegal-move", "ambiguous-move", "card-mismatch", "batch-past-hidden-card")
 
 
@@ -290,7 +291,7 @@ def _from_cursor(cursor: str) -> UUID:
     headers=("ETag",),
     query=schemas.PlyQuery,
     bearer="taken",
-    fails=("not-found", "ply-not-reached"),
+    fails=(*_GAME, "ply-not-reached"),
 )
 def get_game(query: Json, game_id: UUID) -> Response:
     """A game as it stands, or as it was after `ply` entries of its log.
@@ -362,7 +363,7 @@ def resign_game(body: Json, game_id: UUID) -> Response:
     media_type=MEDIA_TYPE,
     headers=("ETag",),
     bearer="taken",
-    fails=("not-found",),
+    fails=_GAME,
 )
 def get_replay(game_id: UUID) -> Response:
     """A game as a document that anybody can verify, offline too."""

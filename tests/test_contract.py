@@ -1,0 +1,477 @@
+"""The contract: what is published, what is served and what the service does are one."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import schemathesis
+import yaml
+from client import Client, Contract, expect, problem
+from flask import Flask
+from hypothesis import HealthCheck, settings
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from schemathesis import Case, CheckContext, Config, Response
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from server import Service, environment, running
+
+from service import __version__
+from service.api.problems import PROBLEMS
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres
+
+Json = dict[str, Any]
+
+FILE = Path(__file__).parents[1] / "openapi.yaml"
+METHODS = {"get", "post", "put", "patch", "delete"}
+PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+@pytest.fixture(scope="module")
+def document() -> Json:
+    """The contract as it is committed."""
+    read: Json = yaml.safe_load(FILE.read_text())
+    return read
+
+
+def operations(document: Json) -> list[tuple[str, str, Json]]:
+    """Return every operation with its path and method."""
+    return [
+        (path, method, operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in METHODS
+    ]
+
+
+def nodes(value: Any) -> Iterator[Json]:
+    """Yield every object within a value."""
+    if isinstance(value, dict):
+        yield value
+        for member in value.values():
+            yield from nodes(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from nodes(item)
+
+
+def references(value: Any) -> set[str]:
+    """Return the names of the schemas that a value refers to."""
+    return {
+        node["$ref"].removeprefix("#/components/schemas/")
+        for node in nodes(value)
+        if "$ref" in node
+    }
+
+
+class TestFile:
+    def test_it_is_what_the_service_serves(self, document: Json, client: Client) -> None:
+        assert expect(client.get("/openapi.json")) == document
+
+    def test_it_is_what_the_code_prints_without_a_database(self) -> None:
+        printed = subprocess.run(
+            [sys.executable, "-m", "service.api.spec"],
+            env=environment(DATABASE_URL="postgresql:///nowhere?host=/nowhere"),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        assert printed.stdout == FILE.read_text(), "run `make openapi`"
+        assert printed.stderr == ""
+
+    def test_s_92_it_is_a_valid_openapi_3_1_document(self, document: Json) -> None:
+        assert document["openapi"].startswith("3.1.")
+        assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+    def test_s_92_the_validator_finds_what_is_wrong(self, document: Json) -> None:
+        broken = json.loads(json.dumps(document))
+        del broken["paths"]["/v1"]["get"]["responses"]["200"]["description"]
+
+        assert list(OpenAPIV31SpecValidator(broken).iter_errors())
+
+    def test_its_version_is_that_of_the_service(self, document: Json, client: Client) -> None:
+        told = expect(client.get("/v1"))
+
+        assert document["info"]["version"] == __version__ == told["service"]
+
+
+class TestNames:
+    def test_s_110_operation_ids_are_unique_and_stay_what_they_are(self, document: Json) -> None:
+        """S-110: clients are generated from these names. A name may be added, never changed."""
+        assert [
+            f"{operation['operationId']}: {method.upper()} {path}"
+            for path, method, operation in operations(document)
+        ] == [
+            "getCapabilities: GET /v1",
+            "listRulesets: GET /v1/rulesets",
+            "getRuleset: GET /v1/rulesets/{name}",
+            "getDeal: GET /v1/deals/{spec}/{ruleset}",
+            "createPlayer: POST /v1/players",
+            "getMe: GET /v1/players/me",
+            "listTokens: GET /v1/tokens",
+            "revokeToken: DELETE /v1/tokens/{token_id}",
+            "createGame: POST /v1/games",
+            "listGames: GET /v1/games",
+            "getGame: GET /v1/games/{game_id}",
+            "makeMoves: POST /v1/games/{game_id}/moves",
+            "undoMove: POST /v1/games/{game_id}/undo",
+            "resignGame: POST /v1/games/{game_id}/resign",
+            "getReplay: GET /v1/games/{game_id}/replay",
+            "verifyReplay: POST /v1/replays/verify",
+        ]
+
+    def test_s_110_every_component_is_used(self, document: Json) -> None:
+        schemas = document["components"]["schemas"]
+        used: set[str] = set()
+        found = references(document["paths"])
+        while found - used:
+            used |= found
+            found = references([schemas[name] for name in used])
+
+        assert used == set(schemas)
+        assert set(document["components"]) == {"schemas", "securitySchemes"}
+        assert {"token"} == set(document["components"]["securitySchemes"])
+
+    def test_every_path_that_is_served_under_v1_is_told_and_no_other(
+        self, document: Json, app: Flask
+    ) -> None:
+        served = {
+            (re.sub("<[a-z]+:([a-z_]+)>", "{\\1}", rule.rule), method.lower())
+            for rule in app.url_map.iter_rules()
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+            if rule.rule.startswith("/v1")
+        }
+
+        assert {(path, method) for path, method, _ in operations(document)} == served
+
+
+class TestForm:
+    def test_absent_members_are_left_out_and_nothing_is_nullable(self, document: Json) -> None:
+        for node in nodes(document):
+            assert "nullable" not in node
+            assert node.get("type") != "null"
+            assert "null" not in node.get("type", "")
+            assert None not in node.get("enum", [])
+            assert None not in node.values()
+            assert not {"anyOf", "oneOf", "allOf"} & set(node)
+
+    def test_a_reference_stands_alone(self, document: Json) -> None:
+        found = [node for node in nodes(document) if "$ref" in node]
+
+        assert len(found) > 100
+        assert all(set(node) == {"$ref"} for node in found)
+
+    def test_every_object_is_closed(self, document: Json) -> None:
+        for name, shape in document["components"]["schemas"].items():
+            assert shape["type"] == "object", name
+            assert shape["additionalProperties"] is False, name
+
+    def test_every_operation_says_what_it_does(self, document: Json) -> None:
+        tags = {tag["name"] for tag in document["tags"]}
+
+        for path, method, operation in operations(document):
+            assert re.fullmatch("[A-Z].{3,}[a-z]", operation["summary"]), path
+            assert re.search(r"^[A-Z].{20,}[.]$", operation["description"], re.DOTALL), path
+            assert set(operation["tags"]) <= tags
+            assert len(operation["tags"]) == 1, (method, path)
+
+    def test_every_parameter_is_described(self, document: Json) -> None:
+        for path, item in document["paths"].items():
+            parameters = list(item.get("parameters", []))
+            assert {one["name"] for one in parameters} == set(re.findall("{(.*?)}", path))
+            assert all(one["required"] is True for one in parameters)
+            for method in METHODS & set(item):
+                parameters += item[method].get("parameters", [])
+            for one in parameters:
+                assert len(one["description"]) > 8, (path, one["name"])
+                assert one["schema"]["type"] in {"string", "integer"}
+
+    def test_every_operation_lists_its_problems_as_problem_documents(self, document: Json) -> None:
+        for path, _, operation in operations(document):
+            statuses = set(operation["responses"])
+            assert {"400", "500"} <= statuses
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    assert answer["content"] == PROBLEM, path
+                    assert answer["description"].startswith("`")
+            body = "requestBody" in operation
+            assert ("415" in statuses) == ("413" in statuses) == body
+            assert "422" in statuses or not operation.get("parameters")
+            assert ("404" in statuses) == ("{" in path)
+
+    def test_who_needs_a_token_is_told_what_may_be_wrong_with_it(self, document: Json) -> None:
+        assert document["components"]["securitySchemes"]["token"] == {
+            "type": "http",
+            "scheme": "bearer",
+        }
+        for _, _, operation in operations(document):
+            asks = "security" in operation
+            assert ("401" in operation["responses"]) == asks
+            if asks:
+                assert operation["security"] in ([{"token": []}], [{}, {"token": []}])
+                assert "403" in operation["responses"]
+                headers = operation["responses"]["401"]["headers"]
+                assert set(headers) == {"WWW-Authenticate"}
+
+    def test_its_examples_are_what_its_schemas_ask_for(self, document: Json) -> None:
+        found = [node for node in nodes(document) if "example" in node and "type" in node]
+
+        assert len(found) > 20
+        for node in found:
+            Draft202012Validator(node).validate(node["example"])
+
+    def test_its_patterns_are_anchored_and_need_no_dialect(self, document: Json) -> None:
+        for node in nodes(document):
+            if isinstance(node.get("pattern"), str):
+                pattern = node["pattern"]
+                assert re.fullmatch(r"\^.*\$", pattern)
+                assert "|" not in re.sub(r"\(.*\)|\[.*?\]", "", pattern)
+                assert not re.search(r"\\[sSwWdDbBpPAZ]|\(\?", pattern)
+
+
+EXCEPTIONS = {
+    "createGame": {
+        "bad-seed": "which texts are seeds depends on the deal spec, and on the size of numbers",
+        "seed-needed": "the server draws seeds of the default deal spec alone",
+    },
+    "getDeal": {"bad-seed": "as for createGame"},
+    "listGames": {"unknown-cursor": "a cursor is opaque: only a page can give one"},
+}
+"""Refusals with 422 of what fits the schema: each is one that JSON Schema cannot tell."""
+
+
+@schemathesis.check
+def acceptance_but_for_exceptions(
+    context: CheckContext, response: Response, case: Case
+) -> bool | None:
+    """What fits the schema is accepted, but for the exceptions above."""
+    allowed = EXCEPTIONS.get(case.operation.definition.raw["operationId"], {})
+    if response.status_code == 422 and response.json()["code"] in allowed:
+        return None
+    return positive_data_acceptance(context, response, case)
+
+
+@dataclass
+class Live:
+    """The service as it is run, with a player's token and some games of theirs."""
+
+    service: Service
+    games: list[UUID] = field(default_factory=list)
+
+    def steer(self, case: Case) -> None:
+        """Let two of three ids, of those that may be one, be that of a game that there is."""
+        try:
+            given = UUID(str(case.path_parameters["game_id"]))
+        except (LookupError, TypeError, ValueError):
+            return
+        if given.int % 3:
+            case.path_parameters["game_id"] = str(self.games[given.int % len(self.games)])
+
+    def call(self, case: Case) -> Response:
+        """Return the answer to a case, which must be one that the contract allows."""
+        self.steer(case)
+        return case.call_and_validate(
+            base_url=f"http://127.0.0.1:{self.service.port}",
+            headers={"Authorization": f"Bearer {self.service.token}"},
+            additional_checks=[acceptance_but_for_exceptions],
+            excluded_checks=[positive_data_acceptance],
+        )
+
+
+@pytest.fixture(scope="session")
+def live(postgres: EmbeddedPostgres, database: Database) -> Iterator[Live]:
+    """The live service, against which the contract is tried."""
+    assert database
+    with running(postgres.url) as service:
+        service.register()
+        games = [service.create(), service.create(ruleset="royal-cotillion-1")]
+        games.append(service.ask("POST", "/v1/games", {}).body)
+        finished = service.create()
+        service.ask("POST", f"/v1/games/{finished['id']}/resign", {"ply": 0})
+        yield Live(service, [UUID(game["id"]) for game in [*games, finished]])
+
+
+fuzzed = schemathesis.openapi.from_path(
+    FILE,
+    config=Config.from_dict(
+        {
+            "generation": {
+                "max-examples": 60,
+                "deterministic": True,
+                "database": "none",
+                "with-security-parameters": False,
+            }
+        }
+    ),
+)
+
+
+@fuzzed.parametrize()
+@settings(deadline=None)
+def test_s_62_the_live_service_answers_as_the_contract_says(case: Case, live: Live) -> None:
+    """S-62: what fits the schemas, what just fits, and what does not, for every operation."""
+    live.call(case)
+
+
+def test_s_62_the_live_service_answers_as_the_contract_says_to_sequences(live: Live) -> None:
+    """S-62: what one operation answers is used to ask the next."""
+    asked: set[tuple[str, int]] = set()
+
+    # A token that is revoked would be of no use for the rest.
+    class Sequences(fuzzed.exclude(operation_id="revokeToken").as_state_machine()):  # type: ignore[misc]
+        """Operations in sequence."""
+
+        def get_call_kwargs(self, case: Case) -> Json:
+            del case
+            return {
+                "base_url": f"http://127.0.0.1:{live.service.port}",
+                "headers": {"Authorization": f"Bearer {live.service.token}"},
+            }
+
+        def validate_response(self, response: Response, case: Case, **options: Any) -> None:
+            asked.add((case.operation.definition.raw["operationId"], response.status_code))
+            case.validate_response(
+                response,
+                additional_checks=[acceptance_but_for_exceptions],
+                excluded_checks=[positive_data_acceptance],
+                transport_kwargs=options.get("transport_kwargs"),
+            )
+
+    Sequences.run(
+        settings=settings(
+            max_examples=20,
+            stateful_step_count=15,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+    )
+
+    assert {("createGame", 201), ("getGame", 200), ("getReplay", 200)} <= asked
+    assert 401 not in {status for _, status in asked}
+
+
+def test_s_62_the_fuzzer_finds_an_answer_that_the_contract_does_not_know(live: Live) -> None:
+    """S-62: the same check against a contract that forgot a status and a member."""
+    document = yaml.safe_load(FILE.read_text())
+    document["components"]["schemas"]["GameList"]["properties"]["games"]["maxItems"] = 0
+    del document["paths"]["/v1/games/{game_id}"]["get"]["responses"]["404"]
+    wrong = schemathesis.openapi.from_dict(document)
+
+    listed = wrong["/v1/games"]["GET"].Case()
+    missing = wrong["/v1/games/{game_id}"]["GET"].Case(
+        path_parameters={"game_id": str(UUID(int=0))}
+    )
+
+    with pytest.raises(schemathesis.errors.FailureGroup, match="maxItems|more than 0 items"):
+        live.call(listed)
+    with pytest.raises(schemathesis.errors.FailureGroup, match="404"):
+        live.call(missing)
+
+
+class References(HTMLParser):
+    """Collects whatever a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the values of the attributes that name a place."""
+        del tag
+        self.found += [
+            value or ""
+            for name, value in attrs
+            if name in {"src", "href", "action", "data", "srcset", "content", "style"}
+        ]
+
+
+DIST = Path(str(files("flask_swagger_ui"))) / "dist"
+OUTSIDE = [
+    *("../__init__.py", "..%2f__init__.py", "%2e%2e/__init__.py", "%2e%2e%2f__init__.py"),
+    *("..%5c__init__.py", "..\\__init__.py", "x/../../__init__.py", "x%2f..%2f..%2f__init__.py"),
+    *("..%252f__init__.py", "....//__init__.py", ".%2e/__init__.py", "%2fetc%2fpasswd"),
+    *(
+        "/etc/passwd",
+        "..%2f..%2f..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "%00",
+        "x%00.css",
+        "",
+        ".",
+        "..",
+    ),
+    *("%2e", "%2e%2e", "../templates/index.template.html", "file:%2f%2f%2fetc%2fpasswd", "~root/x"),
+]
+
+
+class TestDocs:
+    def test_the_page_and_its_script_come_from_us_with_all_they_need(self, client: Client) -> None:
+        with client.get("/docs") as page, client.get("/docs/docs.js") as script:
+            assert (page.status_code, page.mimetype) == (200, "text/html")
+            assert (script.status_code, script.mimetype) == (200, "text/javascript")
+            references = References()
+            references.feed(page.get_data(as_text=True))
+            named = [*references.found, *re.findall('"(/[^"]*)"', script.get_data(as_text=True))]
+
+        assert "/openapi.json" in named
+        assert "/docs/assets/swagger-ui-bundle.js" in named
+        for name in named:
+            if name.startswith("/"):
+                with client.get(name) as answer:
+                    assert answer.status_code == 200, name
+                    assert len(answer.get_data()) > 100
+
+    def test_nothing_is_asked_of_another_host(self, client: Client) -> None:
+        with client.get("/docs") as page, client.get("/docs/docs.js") as script:
+            html, code = page.get_data(as_text=True), script.get_data(as_text=True)
+        references = References()
+        references.feed(html)
+
+        for text in (html, code):
+            assert not re.search(r"(?i)https?:|wss?:|ftp:|[\"'(=\s]//\w|@import|url\(", text)
+        assert all(not re.match(r"(?i)[a-z]+:|//", name) for name in references.found)
+        assert "validatorUrl: null" in code
+        assert 'url: "/openapi.json"' in code
+        assert "<style" not in html
+        assert not re.search(r"<script(?![^>]* src=)", html)
+
+    @pytest.mark.parametrize("name", sorted(path.name for path in DIST.iterdir()))
+    def test_every_asset_can_be_had(self, client: Client, name: str) -> None:
+        with client.get(f"/docs/assets/{name}") as answer:
+            assert answer.status_code == 200
+            assert answer.get_data() == (DIST / name).read_bytes()
+
+    @pytest.mark.parametrize("name", OUTSIDE)
+    def test_nothing_outside_the_assets_can_be_had(self, client: Client, name: str) -> None:
+        with client.get(f"/docs/assets/{name}") as answer:
+            if answer.status_code == 308:
+                assert "etc" not in answer.get_data(as_text=True)
+            else:
+                assert problem(answer) == (404, "not-found")
+
+    @pytest.mark.parametrize("name", OUTSIDE)
+    def test_nothing_outside_the_assets_can_be_had_over_the_wire(
+        self, live: Live, name: str
+    ) -> None:
+        answer = live.service.ask("GET", f"/docs/assets/{name}")
+
+        assert answer.status in {308, 404}
+        assert b"root:" not in answer.data
+        assert b"import" not in answer.data
+
+
+def test_a_problem_has_the_statuses_that_the_contract_allows_it(contract: Contract) -> None:
+    shape = contract.document["components"]["schemas"]["Problem"]["properties"]["status"]
+
+    for status, _ in PROBLEMS.values():
+        assert shape["minimum"] <= status <= shape["maximum"]

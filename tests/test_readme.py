@@ -1,0 +1,48 @@
+"""The README's first game, run as it stands."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from server import running
+
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres
+
+README = Path(__file__).parents[1] / "README.md"
+COMMANDS = 5
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands are curl's")
+def test_the_five_commands_of_the_readme_play_a_game(
+    postgres: EmbeddedPostgres, database: Database, tmp_path: Path
+) -> None:
+    found = re.search(r"```sh\n(.*?)```", README.read_text(), re.DOTALL)
+    assert found
+    commands = found[1].strip().splitlines()
+    program = tmp_path / "rendezvous"
+    program.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'from service.cli import main; main()' \"$@\"\n"
+    )
+    program.chmod(0o755)
+
+    assert database.now()
+    with running(postgres.url) as service:
+        script = "\n".join(commands).replace("localhost:8000", f"127.0.0.1:{service.port}")
+        done = subprocess.run(
+            ["sh", "-ec", script.replace(".venv/bin/rendezvous", str(program))],  # noqa: S607
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert len(commands) == COMMANDS
+    assert done.returncode == 0, done.stderr
+    assert '"move":"r8:upper-H"' in done.stdout
+    assert '"status":"resigned"' in done.stdout
+    assert "1 valid, 0 invalid" in done.stdout + done.stderr

@@ -1,0 +1,537 @@
+"""The server's commands as processes: serve under every kind of death, migrate, token."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+from click.testing import CliRunner, Result
+from client import Client, Person, expect, problem
+from server import (
+    PATIENCE,
+    Players,
+    Rendezvous,
+    Service,
+    await_,
+    children,
+    new_database,
+    rendezvous,
+    serve,
+    table,
+)
+from sqlalchemy import select, update
+
+from service import tokens
+from service.server_cli import COMMANDS
+from service.settings import Settings
+from service.store import schema
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres
+from service.store.tables import tokens as tokens_table
+from service.supervisor import StopSignal, listen
+
+UNKNOWN = "019aca00-0000-7000-8000-000000000000"
+
+
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """A home that is not there yet; pytest's own folders would be closed to Postgres."""
+    path = Path(tempfile.gettempdir()).resolve() / f"rendezvous-serve-{token_hex(4)}"
+    yield path
+    EmbeddedPostgres(path).stop()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A home that tests share, since making data takes longest."""
+    with new_home() as path:
+        yield path
+
+
+@pytest.fixture
+def fresh() -> Iterator[Path]:
+    """A home of the test's own."""
+    with new_home() as path:
+        yield path
+
+
+@pytest.fixture
+def at_head(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The URL of a database at head."""
+    with new_database(postgres) as url:
+        database = Database(url)
+        schema.upgrade(database.engine)
+        database.dispose()
+        yield url
+
+
+@pytest.fixture
+def empty(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The URL of an empty database."""
+    with new_database(postgres) as url:
+        yield url
+
+
+def gone(*pids: int) -> bool:
+    return not {*pids} & {*table()}
+
+
+def postmaster(home: Path) -> int:
+    return int((home / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def refused(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.fixture(scope="module")
+def running(home: Path) -> Iterator[Rendezvous]:
+    """A service with a database of its own, which these tests kill parts of."""
+    with serve(home, WORKERS="2") as running:
+        running.announced()
+        yield running
+
+
+@pytest.fixture
+def service(running: Rendezvous) -> Service:
+    """The same, with a player, when all is well."""
+    service = running.announced()
+    await_(service.ready)
+    service.register()
+    return service
+
+
+def master(running: Rendezvous) -> int:
+    (found,) = children(running.process.pid)
+    return found
+
+
+def workers(running: Rendezvous) -> list[int]:
+    """Return the numbers of its two workers, once there are two."""
+    await_(lambda: len(children(master(running))) == 2)
+    return children(master(running))
+
+
+class TestServing:
+    def test_it_announces_itself_when_ready_and_stops_without_a_trace(self, fresh: Path) -> None:
+        with serve(fresh) as running:
+            service = running.announced()
+            ready = service.ask("GET", "/readyz")
+            service.register()
+            game = service.move(service.create())
+            everybody = [postmaster(fresh), master(running), *workers(running)]
+            code = running.end(signal.SIGINT)
+        stopped = not EmbeddedPostgres(fresh).running()
+        with serve(fresh) as later:
+            kept = Service(later.announced().port, service.token).read(game)
+            later_code = later.end(signal.SIGTERM)
+
+        url = f"http://127.0.0.1:{service.port}"
+        assert running.said == [
+            f"Royal Rendezvous is served at {url} (docs: {url}/docs). Ctrl-C stops.\n"
+        ]
+        assert running.complained == ["stopping ...\n"]
+        assert ready.status == 200
+        assert code == later_code == 0
+        assert gone(*everybody)
+        assert stopped
+        assert refused(service.port)
+        assert kept["digest"] == game["digest"]
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_it_can_be_stopped_before_it_is_ready(self, fresh: Path, number: int) -> None:
+        with serve(fresh) as running:
+            await_(fresh.exists)
+            code = running.end(number)
+
+        assert code == 0
+        assert running.said == []
+        assert not EmbeddedPostgres(fresh).running()
+
+    def test_a_request_under_way_is_finished_when_it_stops(self, at_head: str, home: Path) -> None:
+        nowhere = "http://127.0.0.1:1"  # it asks no proxy whether it is ready
+        with serve(home, DATABASE_URL=at_head, HOST="::", http_proxy=nowhere) as running:
+            service = running.announced()
+            with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as slow:
+                slow.sendall(
+                    b"POST /v1/players HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                    b'Content-Length: 15\r\n\r\n{"name": "'
+                )
+                time.sleep(0.5)
+                running.process.send_signal(signal.SIGTERM)
+                await_(lambda: running.complained)
+                time.sleep(0.3)
+                slow.sendall(b'Ada"}')
+                answer = slow.recv(1 << 16)
+            code = running.wait()
+
+        assert f"at http://[::1]:{service.port} " in running.said[0]
+        assert answer.startswith(b"HTTP/1.1 201 ")
+        assert code == 0
+
+    def test_a_folder_named_service_where_it_starts_is_not_taken_for_it(
+        self, at_head: str, home: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "service").mkdir()
+        (tmp_path / "service" / "__init__.py").write_text("raise SystemExit('a stranger')")
+        with serve(home, DATABASE_URL=at_head, cwd=tmp_path, HOST="localhost") as running:
+            service = running.announced()
+            code = running.end()
+
+        assert f"at http://localhost:{service.port} " in running.said[0]
+        assert code == 0
+
+
+class TestDeaths:
+    def test_a_worker_that_is_killed_is_replaced(
+        self, running: Rendezvous, service: Service
+    ) -> None:
+        before = workers(running)
+
+        with Players(service, 3) as players:
+            players.await_moves(5)
+            os.kill(before[0], signal.SIGKILL)
+            await_(lambda: before[0] not in workers(running))
+            players.await_moves(20)
+
+        players.check()
+        assert before[1] in workers(running)
+        assert set(players.statuses) <= {200, 0}
+
+    def test_a_master_that_is_killed_is_started_again_and_nobody_is_turned_away(
+        self, running: Rendezvous, service: Service
+    ) -> None:
+        old = [master(running), *workers(running)]
+
+        with Players(service, 3) as players:
+            players.await_moves(5)
+            os.kill(old[0], signal.SIGKILL)
+            await_(lambda: children(running.process.pid) not in ([], [old[0]]))
+            await_(lambda: gone(*old))
+            players.await_moves(20)
+
+        players.check()
+        assert players.statuses.count(0) <= 3
+        assert set(players.statuses) <= {200, 0}
+        assert not {*old} & {master(running), *workers(running)}
+        assert "the server ended with -9; starting it again\n" in running.complained
+
+    def test_a_postgres_that_is_killed_is_started_again(
+        self, running: Rendezvous, service: Service, home: Path
+    ) -> None:
+        before = postmaster(home)
+
+        with Players(service, 3) as players:
+            players.await_moves(5)
+            os.kill(before, signal.SIGKILL)
+            await_(lambda: EmbeddedPostgres(home).running() and postmaster(home) != before)
+            players.await_moves(20)
+
+        players.check()
+        assert set(players.statuses) <= {200, 503}
+        assert "the embedded Postgres is gone; starting it again\n" in running.complained
+
+    def test_when_serve_is_killed_the_next_one_takes_all_over(self, fresh: Path) -> None:
+        with serve(fresh) as killed:
+            service = killed.announced()
+            service.register()
+            game = service.move(service.create())
+            orphans = [master(killed), *workers(killed)]
+            left = service.connect()
+            service.ask("GET", "/healthz", on=left)
+            killed.process.kill()
+            code = killed.wait()
+        with serve(fresh, PORT=str(service.port)) as running:
+            running.announced()
+            kept = service.read(game)
+            went = gone(*orphans)
+            postgres = postmaster(fresh)
+            end = running.end()
+        left.close()
+
+        assert code == -signal.SIGKILL
+        assert kept["digest"] == game["digest"]
+        assert went
+        assert end == 0
+        assert gone(postgres)
+
+
+class TestSharing:
+    def test_a_second_one_joins_the_same_database_and_the_last_one_stops_it(
+        self, fresh: Path
+    ) -> None:
+        with serve(fresh) as first, serve(fresh) as second:
+            here, there = first.announced(), second.announced()
+            postgres = postmaster(fresh)
+            here.register()
+            there.token = here.token
+            game = here.create()
+            player = here.ask("GET", "/v1/players/me").body["player"]["id"]
+            with Players(there, 2) as players:
+                players.await_moves(5)
+                listed = rendezvous("token", "list", player, RENDEZVOUS_HOME=str(fresh))
+                code = first.end()
+                players.await_moves(20)
+            same = postmaster(fresh)
+            kept = there.read(game)
+            players.check()
+            second_code = second.end()
+
+        assert listed.returncode == code == second_code == 0
+        assert set(players.statuses) == {200}
+        assert kept == game
+        assert same == postgres
+        assert gone(postgres)
+        assert second.complained == ["stopping ...\n"]
+
+
+class TestRefusing:
+    def test_a_port_that_is_taken(self, at_head: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = run("serve", DATABASE_URL=at_head, PORT=str(port))
+
+        assert done.exit_code == 1
+        assert done.stdout == ""
+        assert done.stderr == f"Error: port {port} of 127.0.0.1 is taken; PORT sets another\n"
+
+    def test_a_port_that_is_let_go_of_in_time_is_taken_over(self) -> None:
+        other = socket.create_server(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        threading.Timer(0.3, other.close).start()
+
+        with handlers_kept(), listen(Settings(port=port), StopSignal()) as listener:
+            assert listener.getsockname()[1] == port
+
+    @pytest.mark.parametrize(
+        ("host", "told"),
+        [
+            ("203.0.113.7", "Cannot assign requested address"),
+            ("no such host", "Name or service not known"),
+        ],
+    )
+    def test_a_host_that_is_none_of_this_machine(self, host: str, told: str) -> None:
+        done = run("serve", HOST=host, PORT="0", RENDEZVOUS_HOME="/nonexistent")
+
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"Error: cannot listen: {told}")
+
+    def test_a_database_that_is_away(self) -> None:
+        url = "postgresql://ada:sesame@127.0.0.1:1/games"
+        for command in (["serve"], ["migrate"], ["audit"]):
+            done = run(*command, DATABASE_URL=url, PORT="0")
+
+            assert done.exit_code == 1
+            assert done.stderr.startswith("Error: ")
+            assert "Connection refused" in done.stderr
+            assert "sesame" not in done.stderr
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "told"),
+        [
+            ("PORT", "abc", "PORT is a number, not 'abc'"),
+            ("WORKERS", "0", "WORKERS and THREADS are 1 or more"),
+            ("REGISTRATION", "maybe", "REGISTRATION is open or closed, not 'maybe'"),
+            (
+                "DATABASE_URL",
+                "mysql://u:sesame@h/d",
+                "DATABASE_URL is not of the form postgresql://user:password@host:5432/name",
+            ),
+        ],
+    )
+    def test_settings_that_cannot_be(self, variable: str, value: str, told: str) -> None:
+        settings = {"PORT": "0", "DATABASE_URL": "postgresql://127.0.0.1:1/d", variable: value}
+
+        done = run("serve", **settings)
+
+        assert done.exit_code == 1
+        assert done.stdout == ""
+        assert done.stderr == f"Error: {told}\n"
+
+    def test_it_is_told_on_a_terminal_without_a_traceback(self) -> None:
+        done = rendezvous("serve", PORT="abc")
+
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "Error: PORT is a number, not 'abc'\n"
+
+
+def test_help_lists_every_setting() -> None:
+    done = run("serve", "--help")
+
+    assert done.exit_code == 0
+    for one in fields(Settings):
+        assert f"\n  {one.metadata['variable']} " in done.stdout
+
+
+class TestMigrating:
+    def test_serve_refuses_an_empty_database_until_it_is_migrated(
+        self, empty: str, home: Path
+    ) -> None:
+        refused = run("serve", DATABASE_URL=empty, PORT="0")
+        migrated = run("migrate", DATABASE_URL=empty)
+        with serve(home, DATABASE_URL=empty) as running:
+            service = running.announced()
+            service.register()
+            code = running.end()
+
+        assert refused.exit_code == 1
+        assert refused.stderr == (
+            "Error: the database's schema is at nothing, this version needs "
+            f"{schema.head()}: run `rendezvous migrate`\n"
+        )
+        assert migrated.exit_code == 0
+        assert migrated.stdout == f"the schema is at {schema.head()}\n"
+        assert code == 0
+
+    def test_it_goes_to_a_revision_and_back(self, empty: str) -> None:
+        up = run("migrate", "--to", "0001", DATABASE_URL=empty)
+        again = run("migrate", "--to", "0001", DATABASE_URL=empty)
+        down = run("migrate", "--down", "--to", "base", DATABASE_URL=empty)
+
+        assert up.stdout == again.stdout == "the schema is at 0001\n"
+        assert down.stdout == "the schema is at nothing\n"
+
+    def test_going_back_needs_to_be_told_where(self, at_head: str) -> None:
+        done = run("migrate", "--down", DATABASE_URL=at_head)
+
+        assert done.exit_code == 2
+        assert "--down needs --to" in done.stderr
+        assert run("migrate", DATABASE_URL=at_head).stdout == f"the schema is at {schema.head()}\n"
+
+    def test_a_revision_that_is_none_is_refused(self, at_head: str) -> None:
+        for args in (["--to", "nonsense"], ["--down", "--to", "nonsense"]):
+            done = run("migrate", *args, DATABASE_URL=at_head)
+
+            assert done.exit_code == 1
+            assert done.stderr.startswith("Error: ")
+            assert "nonsense" in done.stderr
+
+    def test_the_embedded_database_is_used_and_stopped_again(self, fresh: Path) -> None:
+        done = run("migrate", RENDEZVOUS_HOME=str(fresh))
+
+        assert done.exit_code == 0
+        assert done.stdout == f"the schema is at {schema.head()}\n"
+        assert not EmbeddedPostgres(fresh).running()
+
+
+class TestTokens:
+    def test_one_is_good_for_its_scopes_over_http(
+        self, ada: Person, client: Client, postgres: EmbeddedPostgres
+    ) -> None:
+        given = run(
+            "token", "give", ada.id, "--scope", "games:read", "--scope", "admin",
+            "--scope", "admin", DATABASE_URL=postgres.url,
+        )  # fmt: skip
+        client.token = given.stdout.strip()
+
+        assert given.exit_code == 0
+        assert tokens.is_well_formed(client.token)
+        assert expect(client.get("/v1/players/me"))["scopes"] == ["games:read", "admin"]
+        assert problem(client.post("/v1/games", {})) == (403, "scope-missing")
+
+    def test_one_may_expire(
+        self, ada: Person, client: Client, postgres: EmbeddedPostgres, database: Database
+    ) -> None:
+        given = run(
+            "token", "give", ada.id, "--scope", "games:read", "--days", "7",
+            DATABASE_URL=postgres.url,
+        )  # fmt: skip
+        client.token = given.stdout.strip()
+        me = expect(client.get("/v1/players/me"))
+        mine = tokens_table.c.id == me["token"]
+
+        expires = database.run(
+            lambda one: one.execute(select(tokens_table.c.expires_at).where(mine)).scalar_one()
+        )
+        week = expires - database.now()
+        past = update(tokens_table).where(mine).values(expires_at=database.now())
+        database.run(lambda one: one.execute(past))
+
+        assert timedelta(days=6, hours=23) < week <= timedelta(days=7)
+        assert problem(client.get("/v1/players/me")) == (401, "token-invalid")
+
+    def test_they_are_listed_on_whole_lines_without_their_texts(
+        self, ada: Person, postgres: EmbeddedPostgres
+    ) -> None:
+        given = run("token", "give", ada.id, "--scope", "admin", DATABASE_URL=postgres.url)
+        ada.get("/v1/players/me")
+
+        listed = run("token", "list", ada.id, DATABASE_URL=postgres.url, COLUMNS="40")
+
+        header, newest, first = listed.stdout.splitlines()
+        minute = r"\d{4}-\d\d-\d\d \d\d:\d\d"
+        scopes = " ".join(tokens.FIRST_SCOPES)
+        assert header.split() == ["token", "made", "expires", "revoked", "last", "used", "scopes"]
+        assert re.fullmatch(rf"[-0-9a-f]{{36}}  {minute}  - +- +- +admin", newest)
+        assert re.fullmatch(rf"[-0-9a-f]{{36}}  {minute}  - +- +{minute}  {scopes}", first)
+        assert given.stdout.strip() not in listed.stdout
+
+    def test_one_that_is_revoked_is_refused_from_the_next_request_on(
+        self, ada: Person, postgres: EmbeddedPostgres
+    ) -> None:
+        token = expect(ada.get("/v1/players/me"))["token"]
+
+        done = [run("token", "revoke", token, DATABASE_URL=postgres.url) for _ in range(2)]
+        listed = run("token", "list", ada.id, DATABASE_URL=postgres.url)
+
+        assert [one.stdout for one in done] == ["revoked\n"] * 2
+        assert problem(ada.get("/v1/players/me")) == (401, "token-invalid")
+        assert len(re.findall(r"\d\d:\d\d", listed.stdout)) == 3
+
+    @pytest.mark.parametrize(
+        ("args", "code", "told"),
+        [
+            (["give", UNKNOWN, "--scope", "admin"], 1, f"there is no player {UNKNOWN}"),
+            (["list", UNKNOWN], 1, f"there is no player {UNKNOWN}"),
+            (["revoke", UNKNOWN], 1, f"there is no token {UNKNOWN}"),
+            (["give", "ada", "--scope", "admin"], 2, "'ada' is not a valid UUID"),
+            (["give", UNKNOWN], 2, "Missing option '--scope'"),
+            (["give", UNKNOWN, "--scope", "all"], 2, "'all' is not one of"),
+            (["give", UNKNOWN, "--scope", "admin", "--days", "0"], 2, "0 is not in the range"),
+        ],
+    )
+    def test_what_is_unknown_is_named(
+        self, postgres: EmbeddedPostgres, database: Database, args: list[str], code: int, told: str
+    ) -> None:
+        assert database.run(schema.current) == schema.head()
+
+        done = run("token", *args, DATABASE_URL=postgres.url)
+
+        assert (done.exit_code, done.stdout) == (code, "")
+        assert told in done.stderr
+
+    def test_they_need_the_schema(self, empty: str) -> None:
+        for args in (["list", UNKNOWN], ["revoke", UNKNOWN]):
+            done = run("token", *args, DATABASE_URL=empty)
+
+            assert done.exit_code == 1
+            assert "rendezvous migrate" in done.stderr
+
+
+def run(name: str, *args: str, **settings: str) -> Result:
+    """Run a command within this process."""
+    with handlers_kept():
+        return CliRunner().invoke(COMMANDS[name], args, env={"DATABASE_URL": "", **settings})
+
+
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Leave this process's handlers of signals as they are."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
