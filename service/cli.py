@@ -48,6 +48,8 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "migrate": "Bring the database to this version's schema.",
     "audit": "Check every stored game against its own log.",
     "token": "Give, list and revoke players' tokens.",
+    "backup": "Write a snapshot of the database to a file.",
+    "restore": "Fill an empty database from a snapshot.",
 }
 """The server's commands with their one line of help, in the order of listing."""
 
@@ -345,7 +347,7 @@ def verify(
             )
         sources += found
     tally = Tally(files=len(sources))
-    report = _JsonReport(quiet=quiet) if as_json else _Report(quiet=quiet)
+    report = _JsonReport() if as_json else _Report(quiet=quiet)
     start = time.monotonic()
     try:
         with (
@@ -417,9 +419,6 @@ class _Bar:
 
 class _JsonReport:
     """Judgements as lines of JSON, then one with the counts."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
 
     def row(self, judgement: Judgement) -> None:
         """Write a judgement."""

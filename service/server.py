@@ -44,11 +44,12 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
 
     def handle(self, conn: TConn) -> Any:
         """Answer a request and return whether its connection goes on."""
-        if not conn.initialized and not conn.wait_for_data(0):
-            return _DEFER
-        limit = struct.pack("ll", _SILENCE, 0)
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
+        if not conn.initialized:
+            if not conn.wait_for_data(0):
+                return _DEFER
+            limit = struct.pack("ll", _SILENCE, 0)
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
         goes_on = super().handle(conn)
         if not goes_on:
             _end(conn)

@@ -1,4 +1,4 @@
-"""The commands that need the server's parts: serve, migrate, audit, token."""
+"""The commands that need the server's parts: serve, migrate, audit, token, backup, restore."""
 
 import fcntl
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -15,10 +16,11 @@ from rich.progress import track
 
 from service import audit as audits
 from service import players, tokens
-from service.api.framework import new_id
 from service.settings import Settings, SettingsError, listing
+from service.store import backup as backups
 from service.store import schema
-from service.store.database import Database, DatabaseUnavailableError
+from service.store.backup import BackupError
+from service.store.database import Database, DatabaseUnavailableError, new_id
 from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from service.supervisor import ServeError, StopSignal, Supervisor, listen
 
@@ -36,6 +38,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (
+        BackupError,
         schema.SchemaError,
         EmbeddedPostgresError,
         DatabaseUnavailableError,
@@ -223,9 +226,31 @@ def revoke(token_id: UUID) -> None:
     click.echo("revoked")
 
 
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def backup(file: Path) -> None:
+    """Write a snapshot of the database to FILE, also while the service runs."""
+    with _database() as database:
+        database.run(schema.check)
+        backups.backup(database, file)
+    click.echo(f"{file}: {file.stat().st_size} bytes")
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def restore(file: Path) -> None:
+    """Fill an empty database from FILE, a snapshot that `backup` wrote; wholly or not at all."""
+    with _database() as database:
+        backups.restore(database, file)
+        found = database.run(schema.current)
+    click.echo(f"restored; the schema is at {found}")
+
+
 COMMANDS: Final[dict[str, click.Command]] = {
     "serve": serve,
     "migrate": migrate,
     "audit": audit,
     "token": token,
+    "backup": backup,
+    "restore": restore,
 }

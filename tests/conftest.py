@@ -1,5 +1,6 @@
 """Fixtures: a real Postgres for each test process, the app upon it, and clients for it."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -26,6 +27,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
     finally:
         server.stop()
+        shutil.rmtree(home)
 
 
 @pytest.fixture(scope="session")

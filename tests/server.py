@@ -148,20 +148,20 @@ class Service:
 
 
 class Players:
-    """Some who play, each a game of their own, and send a move again until it is answered."""
+    """Some who play game after game, and send a move again until it is answered."""
 
     def __init__(self, service: Service, count: int) -> None:
-        """Prepare their games."""
+        """Prepare to play; a game each to begin with."""
         self.service = service
-        self.games = [service.create() for _ in range(count)]
-        self.acknowledged: list[list[str]] = [[] for _ in range(count)]
         self.statuses: list[int] = []
+        self.played: list[tuple[Json, list[str]]] = []
+        self._games = [self._begin() for _ in range(count)]
         self._done = threading.Event()
         self._pool = ThreadPoolExecutor(count)
 
     def __enter__(self) -> Self:
         """Have them play."""
-        self._playing = [self._pool.submit(self._play, one) for one in range(len(self.games))]
+        self._playing = [self._pool.submit(self._play, *game) for game in self._games]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,24 +169,29 @@ class Players:
         self._done.set()
         self._pool.shutdown()
 
-    def _play(self, one: int) -> None:
-        game = self.games[one]
-        while game["status"] == "playing" and not self._done.is_set():
+    def _begin(self) -> tuple[Json, list[str]]:
+        self.played.append((self.service.create(), []))
+        return self.played[-1]
+
+    def _play(self, game: Json, acknowledged: list[str]) -> None:
+        while not self._done.is_set():
             try:
                 answer = self.service.try_move(game, game["ply"], game["legal_moves"][0])
             except (OSError, http.client.HTTPException):
                 answer = Answer(0, {}, b"")
             self.statuses.append(answer.status)
             if answer.status == http.client.OK:
-                game = self.games[one] = answer.body
-                self.acknowledged[one] += [entry["move"] for entry in game["applied"]]
+                game = answer.body
+                acknowledged += [entry["move"] for entry in game["applied"]]
+                if game["status"] != "playing":
+                    game, acknowledged = self._begin()
             else:
                 time.sleep(0.05)
 
     @property
     def moves(self) -> int:
         """How many moves were acknowledged."""
-        return sum(map(len, self.acknowledged))
+        return self.statuses.count(http.client.OK)
 
     def await_moves(self, more: int) -> None:
         """Return when so many moves more are acknowledged."""
@@ -197,7 +202,7 @@ class Players:
         """Fail unless each log is what was acknowledged, and maybe a move whose answer was lost."""
         for playing in self._playing:
             playing.result()
-        for game, acknowledged in zip(self.games, self.acknowledged, strict=True):
+        for game, acknowledged in self.played:
             document = self.service.replay(game)
             assert document["log"][: len(acknowledged)] == acknowledged
             assert len(document["log"]) <= len(acknowledged) + 1

@@ -252,7 +252,7 @@ EXCEPTIONS = {
 
 @schemathesis.check
 def acceptance_but_for_exceptions(
-    context: CheckContext, response: Response, case: Case
+    context: CheckContext, response: Response, case: Case[Any]
 ) -> bool | None:
     """What fits the schema is accepted, but for the exceptions above."""
     allowed = EXCEPTIONS.get(case.operation.definition.raw["operationId"], {})
@@ -268,7 +268,7 @@ class Live:
     service: Service
     games: list[UUID] = field(default_factory=list)
 
-    def steer(self, case: Case) -> None:
+    def steer(self, case: Case[Any]) -> None:
         """Let two of three ids, of those that may be one, be that of a game that there is."""
         try:
             given = UUID(str(case.path_parameters["game_id"]))
@@ -277,7 +277,7 @@ class Live:
         if given.int % 3:
             case.path_parameters["game_id"] = str(self.games[given.int % len(self.games)])
 
-    def call(self, case: Case) -> Response:
+    def call(self, case: Case[Any]) -> Response:
         """Return the answer to a case, which must be one that the contract allows."""
         self.steer(case)
         return case.call_and_validate(
@@ -318,7 +318,7 @@ fuzzed = schemathesis.openapi.from_path(
 
 @fuzzed.parametrize()
 @settings(deadline=None)
-def test_s_62_the_live_service_answers_as_the_contract_says(case: Case, live: Live) -> None:
+def test_s_62_the_live_service_answers_as_the_contract_says(case: Case[Any], live: Live) -> None:
     """S-62: what fits the schemas, what just fits, and what does not, for every operation."""
     live.call(case)
 
@@ -331,14 +331,14 @@ def test_s_62_the_live_service_answers_as_the_contract_says_to_sequences(live: L
     class Sequences(fuzzed.exclude(operation_id="revokeToken").as_state_machine()):  # type: ignore[misc]
         """Operations in sequence."""
 
-        def get_call_kwargs(self, case: Case) -> Json:
+        def get_call_kwargs(self, case: Case[Any]) -> Json:
             del case
             return {
                 "base_url": f"http://127.0.0.1:{live.service.port}",
                 "headers": {"Authorization": f"Bearer {live.service.token}"},
             }
 
-        def validate_response(self, response: Response, case: Case, **options: Any) -> None:
+        def validate_response(self, response: Response, case: Case[Any], **options: Any) -> None:
             asked.add((case.operation.definition.raw["operationId"], response.status_code))
             case.validate_response(
                 response,
@@ -373,7 +373,7 @@ def test_s_62_the_fuzzer_finds_an_answer_that_the_contract_does_not_know(live: L
         path_parameters={"game_id": str(UUID(int=0))}
     )
 
-    with pytest.raises(schemathesis.errors.FailureGroup, match="maxItems|more than 0 items"):
+    with pytest.raises(schemathesis.errors.FailureGroup, match="more than 0 items"):
         live.call(listed)
     with pytest.raises(schemathesis.errors.FailureGroup, match="404"):
         live.call(missing)
@@ -453,11 +453,11 @@ class TestDocs:
 
     @pytest.mark.parametrize("name", OUTSIDE)
     def test_nothing_outside_the_assets_can_be_had(self, client: Client, name: str) -> None:
-        with client.get(f"/docs/assets/{name}") as answer:
-            if answer.status_code == 308:
-                assert "etc" not in answer.get_data(as_text=True)
-            else:
-                assert problem(answer) == (404, "not-found")
+        answer = client.get(f"/docs/assets/{name}")
+        if answer.status_code == 308:
+            answer = client.get(answer.headers["Location"].removeprefix("http://localhost"))
+
+        assert problem(answer) == (404, "not-found")
 
     @pytest.mark.parametrize("name", OUTSIDE)
     def test_nothing_outside_the_assets_can_be_had_over_the_wire(

@@ -157,7 +157,8 @@ class Row:
     def turned_up(self, answer: tuple[int, list[tuple[str, str]], bytes]) -> bool:
         """Whether an answer is to an act that turned up an unseen card."""
         status, _, body = answer
-        return status == 200 and b'"stock":%d,' % self.unseen not in body and b"applied" in body
+        stock = re.search(rb'"stock":([0-9]+),.*"applied"', body)
+        return status == 200 and stock is not None and int(stock[1]) < self.unseen
 
 
 def reads(row: Row) -> list[Request]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import re
+import shutil
 import socket
 import tempfile
 import threading
@@ -42,6 +43,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         schema.upgrade(database.engine)
         database.dispose()
         yield server
+    shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")

@@ -266,10 +266,10 @@ class TestRevoking:
         assert expect(good)["player"]["id"] == ada.id
         assert problem(bad) == (401, "token-invalid")
 
-    def test_s_12_s_17_a_token_revoked_here_is_refused_by_every_other_process(
+    def test_s_12_s_17_s_34_a_token_revoked_here_is_refused_by_every_other_process(
         self, postgres: EmbeddedPostgres, ada: Person
     ) -> None:
-        """S-12 and S-17: no process keeps tokens in memory."""
+        """S-12, S-17 and S-34: no process keeps tokens in memory."""
         with running(postgres.url, WORKERS="2") as service:
             service.token = ada.token
             before = {service.ask("GET", "/v1/players/me").status for _ in range(20)}

@@ -538,6 +538,19 @@ def test_a_run_takes_each_move_when_those_before_it_are_carried_out() -> None:
             "stock:waste waste:deuce-C r1:deuce-C stock:waste",
             3,
         ),
+        # A fill takes the last card of the stock, and with it the draw that was legal before it.
+        (
+            DEFAULT,
+            f"AAAA/3AAA/2222 3C{KINGS[2:]}/{QUEENS} - - 2C9C",
+            "stock:waste waste:upper-C r1:upper-C stock:waste",
+            3,
+        ),
+        (
+            OPEN,
+            f"AAAA/AAAA/2222 ----{KINGS[4:]}/{QUEENS} - - 9C9D",
+            "stock:waste waste:r1 stock:r2 stock:waste",
+            3,
+        ),
         (OPEN, f"AAAA/AAAA/2222 --{KINGS[2:]}/{QUEENS} - 9C 9D", "waste:r1 waste:r1", 1),
         (ODD_AND_EVEN, f"----/---- {NINE} - 9C -+1", "waste:stock waste:stock", 1),
         (

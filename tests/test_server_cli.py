@@ -39,7 +39,7 @@ from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
 from service.store.tables import tokens as tokens_table
-from service.supervisor import StopSignal, listen
+from service.supervisor import ServeError, StopSignal, Supervisor, listen
 
 UNKNOWN = "019aca00-0000-7000-8000-000000000000"
 
@@ -366,6 +366,18 @@ class TestRefusing:
 
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == "Error: PORT is a number, not 'abc'\n"
+
+
+def test_a_server_that_cannot_start_ends_the_attempt(at_head: str) -> None:
+    settings = Settings(database_url=at_head, port=0)
+    with handlers_kept():
+        stop = StopSignal()
+        with listen(settings, stop) as listener:
+            supervisor = Supervisor(settings, stop, listener, None)
+            supervisor.environment["PYTHONHOME"] = "/nonexistent"
+
+            with pytest.raises(ServeError, match="before it was ready: see above"):
+                supervisor.run()
 
 
 def test_help_lists_every_setting() -> None:

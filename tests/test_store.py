@@ -487,7 +487,12 @@ class TestRunning:
     @pytest.mark.parametrize("transaction", [False, True])
     @pytest.mark.parametrize("by_driver", [False, True])
     def test_a_connection_that_is_ended_in_the_middle_is_replaced_and_the_act_repeated(
-        self, other: Database, *, transaction: bool, by_driver: bool
+        self,
+        other: Database,
+        caplog: pytest.LogCaptureFixture,
+        *,
+        transaction: bool,
+        by_driver: bool,
     ) -> None:
         player = add_player(other)
         pids: list[int] = []
@@ -507,6 +512,7 @@ class TestRunning:
         assert other.run(act, transaction=transaction) == "done"
 
         assert len(set(pids)) == 2
+        assert not caplog.records
         assert name_of(other, player) == "Grace"
 
     def test_when_one_connection_is_met_broken_the_others_are_replaced_too(
@@ -520,7 +526,7 @@ class TestRunning:
 
         before = gather([])
         terminate(other, *before)
-        ask(other, "SELECT 1")
+        other.run(lambda one: driver(one).execute("SELECT 1"))
 
         after = gather([])
 

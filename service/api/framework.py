@@ -9,13 +9,11 @@ from hashlib import sha256
 from inspect import cleandoc
 from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import parse_qsl
-from uuid import UUID
 
 import flask_smorest
 import marshmallow as ma
 import orjson
 from flask import Flask, Response, current_app, g, request
-from uuid_utils.compat import uuid7 as _uuid7
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from service import tokens
@@ -237,6 +235,9 @@ class Api(flask_smorest.Api):  # type: ignore[misc] # untyped
     ERROR_SCHEMA = schemas.Problem
     DEFAULT_ERROR_RESPONSE_NAME = None
 
+    def _register_pagination_header(self) -> None:
+        """Leave out the schema of pages by number: no operation has them."""
+
     def handle_http_exception(self, error: HTTPException) -> Response:
         """Return the answer to an error of the framework."""
         return problems.from_http(error)
@@ -250,11 +251,6 @@ def database() -> Database:
 def settings() -> Settings:
     """Return the app's settings."""
     return cast("Settings", current_app.extensions["settings"])
-
-
-def new_id() -> UUID:
-    """Return a new UUIDv7."""
-    return UUID(bytes=_uuid7().bytes)
 
 
 def bearer() -> bytes | None:

@@ -14,7 +14,6 @@ from service.api.framework import (
     Blueprint,
     answer,
     database,
-    new_id,
     read_body,
     run,
     settings,
@@ -27,7 +26,7 @@ from service.engine.replay import FORMAT, MEDIA_TYPE
 from service.engine.verify import MAX_DOCUMENT_BYTES
 from service.games import MAX_BATCH, Command
 from service.players import Player
-from service.store.database import Instant
+from service.store.database import Instant, new_id
 from service.view import Json
 
 about = Blueprint("About", __name__, description="What this service offers: rules, deals, limits.")

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import psycopg
 from sqlalchemy import URL, ClauseElement, Connection, Engine, create_engine, func, make_url, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from uuid_utils.compat import uuid7
 
 from service.engine.errors import RendezvousError
 
@@ -31,6 +33,11 @@ class DatabaseUnavailableError(RendezvousError):
     """The database cannot be reached now. Whatever was acknowledged before is kept."""
 
     code = "database-unavailable"
+
+
+def new_id() -> UUID:
+    """Return a new UUIDv7; ids grow with time."""
+    return UUID(bytes=uuid7().bytes)
 
 
 class Instant:
