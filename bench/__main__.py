@@ -50,7 +50,7 @@ def main(parts: tuple[str, ...], *, quick: bool) -> None:
 
 
 def _measure(parts: tuple[str, ...], *, quick: bool) -> Results:
-    rounds, seconds = (1, 1.0) if quick else (15, 1.5)
+    rounds, seconds = (1, 1.0) if quick else (11, 1.5)
     plans: dict[str, tuple[int, Any]] = {
         "engine": (
             2 if quick else 15,

@@ -22,11 +22,11 @@ from psycopg_pool import ConnectionPool
 from bench.play import RULES, SPEC, long_lines
 from service import games, view
 from service.access import COLUMNS
-from service.api.framework import new_id
 from service.engine.replay import pack_times
 from service.games import EPOCH
 from service.server import Server
 from service.settings import Settings
+from service.store.database import new_id
 
 READ: Final = games._READ  # noqa: SLF001 - the same statements, that is the point
 APPEND: Final = games._APPEND  # noqa: SLF001

@@ -15,10 +15,9 @@ from sqlalchemy import Connection
 from bench import rig
 from bench.play import RULES, SPEC, Line, long_lines, thinking_time
 from service import games, players, tokens
-from service.api.framework import new_id
 from service.games import Command
 from service.store import schema
-from service.store.database import Database, Instant
+from service.store.database import Database, Instant, new_id
 from service.store.embedded import EmbeddedPostgres
 
 _PROCESSES: Final = 2

@@ -41,7 +41,7 @@ LATE: Final = 115
 """Ply of the late game."""
 
 _PLAYERS: Final = 16
-_SQL_GAMES: Final = 100
+_SQL_GAMES: Final = 50
 _SQL_PLY: Final = 65
 _RESERVE: Final = 1.3
 """Requests made in advance, as a multiple of those expected."""

@@ -164,8 +164,8 @@ class Record:
         """
         try:
             rules, layout = table(self.ruleset), _layout(self.spec, self.ruleset, self.seed)
-        except EngineError as error:
-            raise BrokenLogError(str(error), 0) from error
+        except (EngineError, LookupError) as error:
+            raise BrokenLogError(f"there is no such deal: {error!r}", 0) from error
         log = self.log if ply is None else self.log[:ply]
         return Game.replay(rules, layout, log, undo_allowed=not self.hidden)
 

@@ -24,7 +24,10 @@ _SILENCE: Final = 20
 """Seconds that a client may be silent within a request, or take nothing of its answer."""
 
 _LEFTOVERS: Final = 1.0
-"""Seconds for the rest of a body that nobody wants, before its connection ends."""
+"""Seconds for the rest of a body that nobody wants, before its connection ends ..."""
+
+_LEFTOVER_BYTES: Final = 1 << 20
+"""... and its most bytes."""
 
 _PULSE: Final = 0.5
 
@@ -63,7 +66,7 @@ def _is_no_silence(record: logging.LogRecord) -> bool:
 def _end(conn: TConn) -> None:
     """Close both ways; what came and nobody read goes first, or it would cut off the answer."""
     with suppress(Exception):  # whatever is wrong with it, it is over
-        conn.parser.finish_body(deadline=time.monotonic() + _LEFTOVERS)
+        conn.parser.finish_body(time.monotonic() + _LEFTOVERS, _LEFTOVER_BYTES)
         conn.sock.recv(1 << 16, socket.MSG_DONTWAIT)
     with suppress(OSError):
         conn.sock.shutdown(socket.SHUT_RDWR)
@@ -98,6 +101,8 @@ class Server(BaseApplication):  # type: ignore[misc]
             "graceful_timeout": 20,
             "timeout": 60,
             "preload_app": True,
+            # It waits without end for a client that does not read.
+            "sendfile": False,
             # Its socket in the home folder collides between two servers.
             "control_socket_disable": True,
             "loglevel": "warning",

@@ -163,7 +163,7 @@ class Row:
 
 def reads(row: Row) -> list[Request]:
     """Return every way to read the game, and its list."""
-    plies = [("GET", f"{row.path}?ply={ply}", None) for ply in range(row.game.ply + 2)]
+    plies = [("GET", f"{row.path}?ply={ply}", None) for ply in range(0, row.game.ply + 2, 3)]
     others = [row.path, f"{row.path}/replay", "/v1/games?limit=100", "/v1/games?limit=1"]
     return [*plies, *[("GET", path, None) for path in others]]
 
@@ -198,8 +198,8 @@ def guesses(row: Row) -> list[Request]:
     """Return moves that name a card: each one for a move from the stock, some for others."""
     legal = [move.text for move in row.game.legal_moves()][:3]
     named = {
-        **dict.fromkeys([*legal, "waste:stock", "r1:r2"], CARDS[::9]),
-        **dict.fromkeys(["stock:waste", "stock:r1"], CARDS),
+        **dict.fromkeys([*legal, "waste:stock", "stock:r1", "r1:r2"], CARDS[::9]),
+        "stock:waste": CARDS,
     }
     return [
         moves(row, row.game.ply, command(entry, card=card))
@@ -251,13 +251,13 @@ def repeats(row: Row) -> list[Request]:
 def test_s_28_s_29_every_answer_is_the_same_whatever_lies_face_down(
     player: Person, database: Database, dealer: Dealer, ruleset: str
 ) -> None:
-    """S-28 and S-29, every request there is on one position of each ruleset."""
+    """S-28 and S-29, hundreds of requests of every kind on one position of each ruleset."""
     row = Row.make(player, database, dealer, ruleset, 45, random.Random(ruleset))
     requests = [
         *reads(row),
         *acts(row),
-        *[moves(row, row.game.ply, one) for one in all_commands(row)],
-        *[moves(row, row.game.ply + 1, one) for one in all_commands(row)[::9]],
+        *[moves(row, row.game.ply, one) for one in all_commands(row)[::2]],
+        *[moves(row, row.game.ply + 1, one) for one in all_commands(row)[::19]],
         *guesses(row),
         *batches(row),
         *repeats(row),
@@ -280,7 +280,7 @@ def test_s_28_s_29_every_answer_is_the_same_whatever_lies_face_down(
     assert told or next_cards[0] == next_cards[1] or not any(map(row.turned_up, first))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_s_28_unseen_cards_in_any_order_give_equal_answers(
     player: Person, database: Database, dealer: Dealer, data: st.DataObject
@@ -373,7 +373,9 @@ class Listener:
 
     def ask(self, method: str, path: str, body: Any = None) -> Json:
         """Return an answer's value."""
-        answer = self.player.ask(method, path, body)
+        headers = {"Authorization": f"Bearer {self.player.token}"}
+        client = self.player.app.test_client()
+        answer = client.open(path, method=method, json=body, headers=headers)
         self.heard += [answer.status.encode(), str(answer.headers).encode(), answer.data]
         value: Json = answer.get_json(force=True)
         return value
@@ -424,7 +426,7 @@ def test_s_28_s_35_s_106_the_seed_is_in_no_byte_before_the_end_and_opens_the_com
     caplog.clear()
     assert problem(client.get(f"/v1/games/{game['id']}/replay")) == (404, "not-found")
 
-    while game["ply"] < 120:
+    while game["ply"] < 170:
         following = act(listener, game, chooser)
         if following["status"] != "playing":
             del listener.heard[-3:]

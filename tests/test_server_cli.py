@@ -168,17 +168,18 @@ class TestServing:
             with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as slow:
                 slow.sendall(
                     b"POST /v1/players HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                    b'Content-Length: 15\r\n\r\n{"name": "'
+                    b"Expect: 100-continue\r\nContent-Length: 15\r\n\r\n"
                 )
-                time.sleep(0.5)
+                begun = slow.recv(1 << 16)
                 running.process.send_signal(signal.SIGTERM)
                 await_(lambda: running.complained)
                 time.sleep(0.3)
-                slow.sendall(b'Ada"}')
+                slow.sendall(b'{"name": "Ada"}')
                 answer = slow.recv(1 << 16)
             code = running.wait()
 
         assert f"at http://[::1]:{service.port} " in running.said[0]
+        assert begun == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert answer.startswith(b"HTTP/1.1 201 ")
         assert code == 0
 

@@ -74,7 +74,8 @@ def deal(spec: str, ruleset: str, seed: str) -> Layout:
         BadSeedError: The text is not a seed of this spec.
     """
     rules = table(ruleset)
-    return _lay_out(rules, _SPECS[spec][1](rules, canonical_seed(spec, seed)))
+    known = canonical_seed(spec, seed)
+    return _lay_out(rules, _SPECS[spec][1](rules, known))
 
 
 def _lay_out(rules: Table, cards: bytes) -> Layout:

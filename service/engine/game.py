@@ -1,6 +1,7 @@
 """A game: a deal, and the log of what was done to it. All else is derived from these two."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, Literal, Self
 
 from service.engine.cards import EMPTY
@@ -100,7 +101,8 @@ class Game:
         left = iter(entries)
         try:
             while not self.resigned and self._past is None:
-                act = self.position.run(left, self.entries)
+                room = max(LOG_LIMIT - 1 - self.ply, 0)
+                act = self.position.run(islice(left, room), self.entries)
                 if act is None:
                     break
                 self.enter(act)
@@ -109,9 +111,6 @@ class Game:
             raise
         for entry in left:
             self.enter(entry)
-        if self.ply >= LOG_LIMIT and not self.resigned:
-            del self.entries[LOG_LIMIT - 1 :]
-            raise self._log_full()
 
     @property
     def log(self) -> bytes:
