@@ -227,62 +227,64 @@ class Position:
         following, reserve, automatic = rules.following, rules.reserve, not rules.fills
         append = done.append
         may_draw = False
-        effects: tuple[Effect, ...] = ()
-        for move in moves:
-            kind = move.kind
-            if kind == DRAW:
-                if not may_draw:
-                    if not self.is_legal(move):
-                        raise IllegalMoveError(_draw_refusal(self, move))
-                    may_draw = True
-                tops[-1] = number = stock.pop()
-                waste.append(number)
-                effects = ()
-                if not stock:
+        effects = self.effects
+        try:
+            for move in moves:
+                kind = move.kind
+                if kind == DRAW:
+                    if not may_draw:
+                        if not self.is_legal(move):
+                            raise IllegalMoveError(_draw_refusal(self, move))
+                        may_draw = True
+                    tops[-1] = number = stock.pop()
+                    waste.append(number)
+                    effects = ()
+                    if not stock:
+                        may_draw = False
+                elif kind == PLAY:
+                    target, place = move.target, move.source
+                    number = tops[place]
+                    if wants[target] != number:
+                        raise IllegalMoveError(_play_refusal(self, move))
+                    wants[target] = want = following[target][number]
+                    wanted[number] -= 1
+                    if want < EMPTY:
+                        wanted[want] += 1
+                    elif rules.awaits:
+                        self._settle(target)
                     may_draw = False
-            elif kind == PLAY:
-                target, place = move.target, move.source
-                number = tops[place]
-                if wants[target] != number:
-                    raise IllegalMoveError(_play_refusal(self, move))
-                wants[target] = want = following[target][number]
-                wanted[number] -= 1
-                if want < EMPTY:
-                    wanted[want] += 1
-                elif rules.awaits:
-                    self._settle(target)
-                may_draw = False
-                if place >= reserve:
-                    pile = waste if place == rules.waste else self.columns[place - reserve]
-                    pile.pop()
-                    tops[place] = pile[-1] if pile else EMPTY
-                    effects = ()
-                    if rules.turns and stock and not waste:
-                        self._turn()
-                        effects = rules.turned
-                elif waste and automatic:
-                    tops[place] = waste.pop()
-                    effects = rules.filled_from_waste[place]
-                    if waste:
-                        tops[-1] = waste[-1]
-                    elif rules.turns and stock:
-                        self._turn()
-                        effects = rules.filled_and_turned[place]
+                    if place >= reserve:
+                        pile = waste if place == rules.waste else self.columns[place - reserve]
+                        pile.pop()
+                        tops[place] = pile[-1] if pile else EMPTY
+                        effects = ()
+                        if rules.turns and stock and not waste:
+                            self._turn()
+                            effects = rules.turned
+                    elif waste and automatic:
+                        tops[place] = waste.pop()
+                        effects = rules.filled_from_waste[place]
+                        if waste:
+                            tops[-1] = waste[-1]
+                        elif rules.turns and stock:
+                            self._turn()
+                            effects = rules.filled_and_turned[place]
+                        else:
+                            tops[-1] = EMPTY
+                    elif stock and automatic:
+                        tops[place] = stock.pop()
+                        effects = rules.filled_from_stock[place]
                     else:
-                        tops[-1] = EMPTY
-                elif stock and automatic:
-                    tops[place] = stock.pop()
-                    effects = rules.filled_from_stock[place]
+                        tops[place] = EMPTY
+                        effects = ()
+                elif kind == ACT:
+                    return move
                 else:
-                    tops[place] = EMPTY
-                    effects = ()
-            elif kind == ACT:
-                return move
-            else:
-                effects = self._shift(move)
-                may_draw = False
-            append(move)
-        self.effects = effects
+                    effects = self._shift(move)
+                    may_draw = False
+                append(move)
+        finally:
+            self.effects = effects
         return None
 
     def _shift(self, move: Move) -> tuple[Effect, ...]:
@@ -392,6 +394,8 @@ class Position:
             raise error
         for target in rules.awaits:
             position._settle(target)
+        if position.render(stock=True) != text:
+            raise error
         return position
 
 
