@@ -187,6 +187,14 @@ def postgres_processes(postgres: EmbeddedPostgres) -> list[psutil.Process]:
     return [first, *first.children(recursive=True)]
 
 
+def cpu_of_machine() -> tuple[float, float]:
+    """Return the processor time that was used on this machine so far, and all that there was."""
+    times = psutil.cpu_times()
+    whole = time.monotonic() * psutil.cpu_count()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    return whole - idle, whole
+
+
 def cpu_seconds(processes: list[psutil.Process]) -> float:
     """Return the processor time of these processes so far, with that of their ended children."""
     total = 0.0

@@ -55,11 +55,13 @@ class Sample:
         outcome: What the generator saw.
         workers: Processor time of the workers for each request, in µs.
         database: That of Postgres.
+        others: Share of the machine's processor time that other programs took meanwhile.
     """
 
     outcome: Outcome
     workers: float
     database: float
+    others: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,12 @@ class Report:
         """Return the median over rounds of p99 over p50 at half load."""
         outcomes = [sample.outcome for sample in self.half[kind]]
         return median(one.percentile(0.99) / one.percentile(0.5) for one in outcomes)
+
+    @property
+    def others(self) -> float:
+        """The median share of the machine that other programs took."""
+        kinds = (*self.full.values(), *self.half.values())
+        return median(sample.others for samples in kinds for sample in samples)
 
     def cost_ratio(self, kind: str, to: str) -> float:
         """Return the median over rounds of another kind's processor time over this one's."""
@@ -217,13 +225,21 @@ class _Stage:
     def _load(self, kind: str, wanted: float, act: Callable[..., Outcome], *args: float) -> Sample:
         workers, open_ = self.open[kind]
         ready = self.requests(kind, wanted)
-        before = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
+        before = self._times(workers)
         outcome = act(open_, ready, *args)
-        after = rig.cpu_seconds(workers), rig.cpu_seconds(self.service.database())
-        spent = [
-            (end - start) / outcome.requests * 1e6 for start, end in zip(before, after, strict=True)
-        ]
-        return Sample(outcome, *spent)
+        after = self._times(workers)
+        mine, database, all_, whole = (b - a for a, b in zip(before, after, strict=True))
+        return Sample(
+            outcome,
+            workers=mine / outcome.requests * 1e6,
+            database=database / outcome.requests * 1e6,
+            others=max(0.0, all_ - mine - database - outcome.cost) / whole,
+        )
+
+    def _times(self, workers: list[psutil.Process]) -> tuple[float, float, float, float]:
+        """Return processor time so far: of the workers, of Postgres, of all, and all there was."""
+        database = rig.cpu_seconds(self.service.database())
+        return rig.cpu_seconds(workers), database, *rig.cpu_of_machine()
 
     def flood(self, kind: str, seconds: float) -> Sample:
         wanted = self.rates.get(kind, 1000.0) * seconds * _RESERVE

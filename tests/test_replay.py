@@ -411,6 +411,55 @@ def test_schema_and_verifier_agree_on_what_a_document_is(value: Json) -> None:
         assert verdict.problem.detail in CODE_ALONE or type(at(value, tuple(path))) is float
 
 
+BOUNDS: list[tuple[tuple[str | int, ...], int, int]] = [
+    (("header", "created_at"), 0, 2**53 - 1),
+    (("header", "tournament", "round"), 1, 2**53 - 1),
+    (("header", "tournament", "deal_no"), 1, 2**53 - 1),
+    (("header", "tournament", "attempt"), 1, 2**53 - 1),
+    (("header", "tournament", "deadline"), 0, 2**53 - 1),
+    (("times", 2), 1500, 2**53 - 1),
+    (("result", "score"), 0, 104),
+    (("result", "ply"), 0, 2000),
+    (("result", "undos"), 0, 2000),
+    (("result", "hints"), 0, 2000),
+    (("result", "ended_at"), 0, 2**53 - 1),
+]
+
+
+@pytest.mark.parametrize(("path", "low", "high"), BOUNDS)
+def test_schema_and_verifier_have_the_same_bounds(
+    path: tuple[str | int, ...], low: int, high: int
+) -> None:
+    value = deepcopy(SAMPLES[3])
+
+    for number in (low - 1, low, high, high + 1):
+        at(value, path[:-1])[path[-1]] = number
+        taken = verify(value).levels["structure"][0] == "pass"
+        assert taken == (low <= number <= high)
+        assert VALIDATOR.is_valid(value) == (taken or path == ("times", 2) and number <= high)
+
+
+@pytest.mark.parametrize(
+    ("path", "longest"),
+    [
+        (("header", "ruleset"), "a" * 64),
+        (("header", "deal", "seed"), "~" * 64),
+        (("log", 0), f"{'a' * 16}-C:{'b' * 16}"),
+        (("result", "position"), "A" * 1000),
+        (("signature",), "A" * 4096),
+    ],
+)
+def test_schema_and_verifier_have_the_same_longest_texts(
+    path: tuple[str | int, ...], longest: str
+) -> None:
+    value = deepcopy(SAMPLES[0])
+
+    for text in (longest, longest + longest[-1]):
+        at(value, path[:-1])[path[-1]] = text
+        taken = verify(value).levels["structure"][0] != "fail"
+        assert taken == VALIDATOR.is_valid(value) == (text is longest)
+
+
 @QUIET
 @given(damaged())
 def test_what_the_verifiers_short_way_takes_its_long_way_takes_too(value: Json) -> None:

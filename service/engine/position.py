@@ -404,7 +404,10 @@ def _cards(text: str) -> list[int]:
 
 
 def _pile(text: str) -> list[int]:
-    return [] if text in {"-", "--"} else _cards(text)
+    cards = [] if text in {"-", "--"} else _cards(text)
+    if EMPTY in cards:
+        raise ValueError(text)
+    return cards
 
 
 def _play_refusal(position: Position, move: Move) -> Refusal:
