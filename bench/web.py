@@ -228,12 +228,12 @@ class _Stage:
         before = self._times(workers)
         outcome = act(open_, ready, *args)
         after = self._times(workers)
-        mine, database, all_, whole = (b - a for a, b in zip(before, after, strict=True))
+        mine, database, machine, whole = (b - a for a, b in zip(before, after, strict=True))
         return Sample(
             outcome,
             workers=mine / outcome.requests * 1e6,
             database=database / outcome.requests * 1e6,
-            others=max(0.0, all_ - mine - database - outcome.cost) / whole,
+            others=max(0.0, machine - mine - database - outcome.cost) / whole,
         )
 
     def _times(self, workers: list[psutil.Process]) -> tuple[float, float, float, float]:

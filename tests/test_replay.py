@@ -436,7 +436,19 @@ def test_schema_and_verifier_have_the_same_bounds(
         at(value, path[:-1])[path[-1]] = number
         taken = verify(value).levels["structure"][0] == "pass"
         assert taken == (low <= number <= high)
-        assert VALIDATOR.is_valid(value) == (taken or path == ("times", 2) and number <= high)
+        assert VALIDATOR.is_valid(value) == (taken or (path == ("times", 2) and number <= high))
+
+
+def test_schema_and_verifier_refuse_the_same_members_together() -> None:
+    seed_twice = {**SAMPLES[0], "seed": "7"}
+    late = deepcopy(SAMPLES[0])
+    late["result"]["status"] = "timed-out"
+    both = deepcopy(SAMPLES[2])
+    both["header"]["deal"]["seed"] = "7"
+
+    for value in (seed_twice, late, both):
+        assert verify(value).levels["structure"][0] == "fail"
+        assert not VALIDATOR.is_valid(value)
 
 
 @pytest.mark.parametrize(

@@ -500,7 +500,7 @@ class TestRunning:
         statement = Statement(query.values(name=bindparam("new")))
 
         def act(connection: Connection) -> str:
-            pids.append(backend(connection))
+            pids.append(driver(connection).info.backend_pid)
             if len(pids) == 1:
                 terminate(other, pids[0])
             if by_driver:

@@ -5,8 +5,8 @@ each foundation takes next, so that a play fits when two small integers are equa
 ruleset. :meth:`Position.is_legal` judges every move and :meth:`Position.refusal` says why not.
 :meth:`Position.run` carries moves out, in place, and is the only code that does: one loop over
 local names, since replaying logs is most of what the service does. Two shortcuts in it, which a
-test holds to the judge: the comparison that makes a play legal stands in the loop itself, and a
-draw that was legal stays so while nothing but draws happens. Whether a game is lost is derived when
+test holds to the judge: the conditions of plays and draws stand in the loop itself, and a draw that
+was legal stays so while nothing but draws happens. Whether a game is lost is derived when
 asked: a legal move shows that it is not.
 """
 
@@ -225,6 +225,7 @@ class Position:
         rules, stock, tops, waste = self.rules, self.stock, self.tops, self.waste
         wants, wanted = self.wants, self._wanted
         following, reserve, automatic = rules.following, rules.reserve, not rules.fills
+        waits, none_playable = rules.draw_waits, rules.none_playable
         append = done.append
         may_draw = False
         effects = self.effects
@@ -233,7 +234,9 @@ class Position:
                 kind = move.kind
                 if kind == DRAW:
                     if not may_draw:
-                        if not self.is_legal(move):
+                        if not stock or (
+                            waits and tops[:reserve].translate(wanted) != none_playable
+                        ):
                             raise IllegalMoveError(_draw_refusal(self, move))
                         may_draw = True
                     tops[-1] = number = stock.pop()
