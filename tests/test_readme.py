@@ -46,3 +46,11 @@ def test_the_five_commands_of_the_readme_play_a_game(
     assert '"move":"r8:upper-H"' in done.stdout
     assert '"status":"resigned"' in done.stdout
     assert "1 valid, 0 invalid" in done.stdout + done.stderr
+
+
+def test_the_readme_quotes_the_bench() -> None:
+    found = re.search(r"<!-- bench -->\n(.*?)\n<!-- /bench -->", README.read_text(), re.DOTALL)
+
+    assert found
+    assert found[1].startswith("| what | target |")
+    assert found[1] in (README.parent / "docs/bench.md").read_text()

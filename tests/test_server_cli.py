@@ -173,13 +173,15 @@ class TestServing:
                 begun = slow.recv(1 << 16)
                 running.process.send_signal(signal.SIGTERM)
                 await_(lambda: running.complained)
-                time.sleep(0.3)
+                time.sleep(0.5)
+                waited = running.process.poll() is None
                 slow.sendall(b'{"name": "Ada"}')
                 answer = slow.recv(1 << 16)
             code = running.wait()
 
         assert f"at http://[::1]:{service.port} " in running.said[0]
         assert begun == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert waited
         assert answer.startswith(b"HTTP/1.1 201 ")
         assert code == 0
 

@@ -139,7 +139,11 @@ def from_error(error: RendezvousError) -> Response:
     status = PROBLEMS[code][0]
     if status == 401:  # noqa: PLR2004
         headers["WWW-Authenticate"] = 'Bearer realm="royal-rendezvous"'
-    if status >= 500:  # noqa: PLR2004
+    if isinstance(error, DatabaseUnavailableError):
+        # In an outage every request comes here: one line each.
+        _log.warning("%s: %s", code, error)
+        detail = PROBLEMS[code][1]
+    elif status >= 500:  # noqa: PLR2004
         _log.error("%s", code, exc_info=error)
         detail = PROBLEMS[code][1]
     if isinstance(error, DatabaseUnavailableError):

@@ -1,5 +1,6 @@
 """Backup and restore of the whole database, by Postgres' own programs."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,7 +23,7 @@ def backup(database: Database, file: Path) -> None:
     """
     part = file.with_name(file.name + ".part")
     try:
-        _run("pg_dump", "--format=custom", "--no-owner", f"--file={part}", _url(database))
+        _run(database, "pg_dump", "--format=custom", "--no-owner", f"--file={part}")
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
@@ -37,22 +38,27 @@ def restore(database: Database, file: Path) -> None:
     tables = database.run(lambda connection: inspect(connection).get_table_names())
     if tables:
         raise BackupError(f"the database is not empty: it has the tables {', '.join(tables)}")
-    target = f"--dbname={_url(database)}"
-    _run("pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", target, str(file))
+    options = ("--single-transaction", "--exit-on-error", "--no-owner")
+    _run(database, "pg_restore", *options, str(file))
 
 
-def _url(database: Database) -> str:
-    url = database.engine.url.set(drivername="postgresql")
-    return url.render_as_string(hide_password=False)
-
-
-def _run(name: str, *arguments: str) -> None:
+def _run(database: Database, name: str, *arguments: str) -> None:
     try:
         found: Path | str | None = program(name)
     except EmbeddedPostgresError:
         found = shutil.which(name)
     if found is None:
         raise BackupError(f"{name} is needed: install Postgres' client programs")
-    done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+    url = database.engine.url
+    target = url.set(drivername="postgresql", password=None).render_as_string()
+    # Others on the machine can read command lines, but not the environment.
+    secret = {} if url.password is None else {"PGPASSWORD": url.password}
+    done = subprocess.run(  # noqa: S603
+        [found, f"--dbname={target}", *arguments],
+        env={**os.environ, **secret},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise BackupError(f"{name} failed: {done.stderr.strip()}")
