@@ -463,6 +463,14 @@ def test_a_copy_of_a_turned_waste_shares_nothing_that_changes() -> None:
     assert copy.render(stock=True) == f"----/---- {NINE} - - 9C9D+0"
 
 
+def test_a_copy_keeps_the_effects_of_the_latest_move() -> None:
+    position = at(DEFAULT, f"AAAA/AAAA/2222 2C{KINGS[2:]}/{QUEENS} - 9C 9D")
+    effects = position.apply(move(position, "r1:upper-C"))
+
+    assert [effect.text for effect in position.copy().effects] == ["waste:r1"]
+    assert position.copy().effects is effects
+
+
 def test_effects_name_the_places_where_cards_came() -> None:
     position = at(PYSOL, f"AAAA/AAAA/2222/---- {KINGS}/{QUEENS} - 9C 9D9H")
 
