@@ -53,7 +53,10 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
 }
 """The server's commands with their one line of help, in the order of listing."""
 
+_SERVER_MODULES: Final = {"serve": "service.supervisor"}
 _SERVER_MODULE: Final = "service.server_cli"
+"""The module of those that the map above does not name."""
+
 _NEEDS_SERVER: Final = "needs the server: pip install 'royal-rendezvous[server]'"
 _SEED_LETTERS: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 _SEED_LENGTH: Final = 8
@@ -89,12 +92,13 @@ class ServerCommand(click.Command):
             MissingServerError: Some package of the server is not installed.
         """
         try:
-            commands: dict[str, click.Command] = import_module(_SERVER_MODULE).COMMANDS
+            module = import_module(_SERVER_MODULES.get(str(self.name), _SERVER_MODULE))
         except ModuleNotFoundError as error:
             missing = str(error.name)
             if missing.partition(".")[0] == __name__.partition(".")[0]:
                 raise
             raise MissingServerError(f"{self.name} {_NEEDS_SERVER} (no {missing} here)") from error
+        commands: dict[str, click.Command] = module.COMMANDS
         return commands[str(self.name)]
 
 

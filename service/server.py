@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from flask import Flask
@@ -18,7 +19,8 @@ from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
 
 from service.app import create_app
 from service.settings import Settings
-from service.store.database import Database
+from service.store import schema
+from service.store.database import Database, DatabaseUnavailableError
 
 _SILENCE: Final = 20
 """Seconds that a client may be silent within a request, or take nothing of its answer."""
@@ -146,17 +148,46 @@ def _end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def _prepare(settings: Settings, schema_is_to: str) -> None:
+    """Bring the database's schema to head, or see that it is there, or leave that to others.
+
+    Raises:
+        ValueError: The database's URL is none.
+        SchemaError: The schema is not at head, or cannot be brought there.
+        DatabaseUnavailableError: The database cannot be reached.
+    """
+    try:
+        database = Database(settings.database_url)
+    except ValueError as error:
+        raise ValueError(f"DATABASE_URL is {error}") from error
+    try:
+        if schema_is_to == "upgrade":
+            schema.upgrade(database.engine)
+        elif schema_is_to == "check":
+            database.run(schema.check)
+    finally:
+        database.dispose()
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone.
 
-    Arguments, if there are any: the descriptor of a socket that listens, and the number of the
-    process that started this one, which may be gone before this one can ask for it.
+    Arguments: what to do first about the database's schema, `upgrade`, `check` or `leave`; the
+    descriptor of a socket that listens; and the number of the process that started this one, which
+    may be gone before this one can ask for it. Standard input is one line, the database's URL,
+    once it can be reached. Exits with `EX_CONFIG` if it cannot start and has said why.
     """
-    given = [int(text) for text in sys.argv[1:]]
-    listener, parent = given or (None, os.getppid())
+    schema_is_to, listener, parent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     sys.argv = ["rendezvous"]
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    Server(Settings.from_environment(), listener).run()
+    url = sys.stdin.readline().strip()
+    settings = replace(Settings.from_environment(), database_url=url)
+    try:
+        _prepare(settings, schema_is_to)
+    except (ValueError, schema.SchemaError, DatabaseUnavailableError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        sys.exit(os.EX_CONFIG)
+    Server(settings, listener).run()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The commands that need the server's parts: serve, migrate, audit, token, backup, restore."""
+"""The commands that look after the database: migrate, audit, token, backup, restore."""
 
-import fcntl
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,13 +15,12 @@ from rich.progress import track
 
 from service import audit as audits
 from service import players, tokens
-from service.settings import Settings, SettingsError, listing
+from service.settings import Settings, SettingsError
 from service.store import backup as backups
 from service.store import schema
 from service.store.backup import BackupError
 from service.store.database import Database, DatabaseUnavailableError, new_id
 from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from service.supervisor import ServeError, StopSignal, Supervisor, listen
 
 
 def _settings() -> Settings:
@@ -42,33 +40,18 @@ def _told() -> Iterator[None]:
         schema.SchemaError,
         EmbeddedPostgresError,
         DatabaseUnavailableError,
-        ServeError,
     ) as error:
         raise click.ClickException(str(error)) from error
 
 
 @contextmanager
 def _embedded(settings: Settings) -> Iterator[EmbeddedPostgres | None]:
-    """Give the embedded Postgres, running; None where another database is set.
-
-    Commands may use it at the same time. Each holds a lock that they share, and the last of them
-    stops it, also if it was started by one that was killed.
-    """
+    """Give the embedded Postgres, running; None where another database is set."""
     if settings.database_url:
         yield None
-        return
-    postgres = EmbeddedPostgres(settings.home_folder)
-    postgres.start()
-    with (postgres.home / "in-use.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        try:
-            # The last one may have stopped it before this one had the lock.
-            postgres.start()
+    else:
+        with EmbeddedPostgres(settings.home_folder).shared() as postgres:
             yield postgres
-        finally:
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                postgres.stop()
 
 
 @contextmanager
@@ -89,29 +72,6 @@ def _database() -> Iterator[Database]:
     settings = _settings()
     with _told(), _embedded(settings) as postgres, _open(settings, postgres) as database:
         yield database
-
-
-@click.command(epilog="\b\nSettings, all from the environment:\n" + listing())
-def serve() -> None:
-    """Run the service until Ctrl-C.
-
-    Without DATABASE_URL a Postgres of its own is run and brought to the schema needed. With it,
-    the schema must be there: `rendezvous migrate` makes it.
-    """
-    settings = _settings()
-    stop = StopSignal()
-    try:
-        with _told(), listen(settings, stop) as listener, _embedded(settings) as postgres:
-            with _open(settings, postgres) as database:
-                if postgres:
-                    schema.upgrade(database.engine)
-                else:
-                    database.run(schema.check)
-            Supervisor(settings, stop, listener, postgres).run()
-    except click.ClickException:
-        # Ctrl-C reaches the programs that start Postgres too, and they fail of it.
-        if not stop.given:
-            raise
 
 
 @click.command()
@@ -247,7 +207,6 @@ def restore(file: Path) -> None:
 
 
 COMMANDS: Final[dict[str, click.Command]] = {
-    "serve": serve,
     "migrate": migrate,
     "audit": audit,
     "token": token,

@@ -229,11 +229,15 @@ def processes(
     """
     code = f"{first}\nfrom service.server import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(listener.fileno()), str(os.getpid())],
-        env=environment(DATABASE_URL=url, **settings),
+        [sys.executable, "-c", code, "leave", str(listener.fileno()), str(os.getpid())],
+        env=environment(**settings),
+        stdin=subprocess.PIPE,
         pass_fds=[listener.fileno()],
         stderr=log,
     )
+    assert process.stdin
+    with process.stdin as pipe:
+        pipe.write(f"{url}\n".encode())
     try:
         yield process.pid
     finally:

@@ -188,16 +188,16 @@ class TestProcesses:
 
     def test_s_17_both_workers_answer(self, postgres: EmbeddedPostgres) -> None:
         # With one thread a worker has one connection: two tell of two workers.
-        with running(postgres.url, WORKERS="2", THREADS="1") as service:
-            service.register()
-            with psycopg.connect(libpq(postgres.url), autocommit=True) as admin:
-                before = connections(admin)
+        with psycopg.connect(libpq(postgres.url), autocommit=True) as admin:
+            before = connections(admin)
+            with running(postgres.url, WORKERS="2", THREADS="1") as service:
+                service.register()
 
                 def both() -> bool:
                     with ThreadPoolExecutor(CROWD) as crowd:
                         games = list(crowd.map(lambda _: service.create(), range(CROWD)))
                     assert len({game["id"] for game in games}) == CROWD
-                    return connections(admin) == before + 1
+                    return connections(admin) == before + 2
 
                 await_(both)
 

@@ -179,6 +179,25 @@ class EmbeddedPostgres:
                 with suppress(OSError):
                     sockets.rmdir()
 
+    @contextmanager
+    def shared(self) -> Iterator[Self]:
+        """Have it running while several processes may use it, and stop it after the last of them.
+
+        Each holds a lock that they share. The last one stops it also if it was started by one
+        that was killed. Raises as :meth:`start` and :meth:`stop`.
+        """
+        self.start()
+        with (self.home / "in-use.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            try:
+                # The last one may have stopped it before this one had the lock.
+                self.start()
+                yield self
+            finally:
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self.stop()
+
     def _make_home(self) -> None:
         """Make the home and what is missing above it; the account may pass, no one else may."""
         account = self._account()
