@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 import psutil  # type: ignore[import-untyped]
@@ -25,6 +26,10 @@ _PATIENCE: Final = 10.0
 """Seconds after which an answer is missed."""
 _TRIES: Final = 40
 """Connections opened at most, for each one that is wanted."""
+_SLOW: Final = 4.0
+"""The machine is slow when work that is always the same takes so many times its median."""
+_AROUND: Final = 0.01
+"""Seconds before and after an instant at which it was slow that count as slow too."""
 
 
 class LoadError(RuntimeError):
@@ -39,17 +44,25 @@ class Outcome:
         requests: Requests answered.
         rate: Requests answered a second, while all connections were busy.
         latencies: Of each request, in ms, sorted.
+        steady: Of those alone that the machine did not delay; of all where that is not told.
         cost: Processor time of the generator itself, in seconds.
     """
 
     requests: int
     rate: float
     latencies: list[float]
+    steady: list[float]
     cost: float
 
-    def percentile(self, share: float) -> float:
+    def percentile(self, share: float, *, steady: bool = False) -> float:
         """Return the latency in ms that this share of the requests did not exceed."""
-        return self.latencies[min(len(self.latencies) - 1, int(share * len(self.latencies)))]
+        found = self.steady if steady else self.latencies
+        return found[min(len(found) - 1, int(share * len(found)))]
+
+    @property
+    def delayed(self) -> float:
+        """The share of the requests that the machine delayed."""
+        return 1 - len(self.steady) / len(self.latencies)
 
 
 def request(method: str, path: str, token: str = "", body: bytes | None = None) -> bytes:
@@ -216,7 +229,8 @@ def flood(
                     connection.since = now
                     connection.send(data)
         spent = time.process_time() - cost
-    return Outcome(len(latencies), in_time / (until - start), sorted(latencies), spent)
+    latencies.sort()
+    return Outcome(len(latencies), in_time / (until - start), latencies, latencies, spent)
 
 
 def _answered(busy: dict[int, Connection], wait: float) -> list[Connection]:
@@ -234,13 +248,19 @@ def pace(
 
     A latency counts from the instant at which a request was due, so that what queues up shows.
 
+    A virtual machine may run ten times slower for some 50 ms, all its processors at once, which
+    its clocks tell as processor time of whoever runs. So the same small piece of work is timed
+    again and again. Where it takes far longer than else, the machine was slow, and what was asked
+    from then on until the last answer was given is told apart.
+
     Args:
         open_: The connections; a request waits if all are busy.
         requests: For each connection its requests.
         rate: Requests a second.
         seconds: How long.
     """
-    latencies: list[float] = []
+    spans: list[tuple[float, float]] = []
+    work: list[tuple[float, float]] = []
     clock = time.perf_counter
     next_of = dict(zip(open_, requests, strict=True))
     idle = deque(open_)
@@ -261,13 +281,59 @@ def pace(
                 connection.send(data)
                 busy[connection.number] = connection
                 sent += 1
+            work.append((now, _work()))
             wait = max(0.0, start + sent / rate - clock()) if sent < total and idle else _PATIENCE
             for connection in _answered(busy, wait):
-                latencies.append((clock() - connection.since) * 1e3)
+                spans.append((connection.since, clock()))
                 del busy[connection.number]
                 idle.append(connection)
         end, spent = clock(), time.process_time() - cost
-    return Outcome(len(latencies), len(latencies) / (end - start), sorted(latencies), spent)
+    steady = _undelayed(spans, work)
+    return Outcome(len(spans), len(spans) / (end - start), _latencies(spans), steady, spent)
+
+
+def _work() -> float:
+    """Return the processor time that a piece of work takes, always the same, in seconds."""
+    begin = time.thread_time()
+    sum(range(1000))
+    return time.thread_time() - begin
+
+
+def _undelayed(spans: list[tuple[float, float]], work: list[tuple[float, float]]) -> list[float]:
+    """Return the latencies of the requests in whose time the machine was never slow.
+
+    Their time is all that in which some request was under way without a break: what waits for a
+    delayed request is delayed too.
+    """
+    usual = median(cost for _, cost in work)
+    slow = deque(when for when, cost in work if cost > _SLOW * usual)
+    steady: list[tuple[float, float]] = []
+    for begin, end, together in _without_break(sorted(spans)):
+        while slow and slow[0] < begin - _AROUND:
+            slow.popleft()
+        if not slow or slow[0] > end + _AROUND:
+            steady += together
+    return _latencies(steady)
+
+
+def _without_break(
+    spans: Iterable[tuple[float, float]],
+) -> Iterator[tuple[float, float, list[tuple[float, float]]]]:
+    """Yield the times in which some request was under way, with the requests of each."""
+    together: list[tuple[float, float]] = []
+    last = 0.0
+    for span in spans:
+        if together and span[0] > last:
+            yield together[0][0], last, together
+            together = []
+        together.append(span)
+        last = max(last, span[1])
+    if together:
+        yield together[0][0], last, together
+
+
+def _latencies(spans: Iterable[tuple[float, float]]) -> list[float]:
+    return sorted((end - begin) * 1e3 for begin, end in spans)
 
 
 def ask_all(open_: Sequence[Connection], requests: Iterable[bytes]) -> list[bytes]:

@@ -94,9 +94,12 @@ class Report:
         )
 
     def tail(self, kind: str) -> float:
-        """Return the median over rounds of p99 over p50 at half load."""
-        outcomes = [sample.outcome for sample in self.half[kind]]
-        return median(one.percentile(0.99) / one.percentile(0.5) for one in outcomes)
+        """Return the median over rounds of p99 over p50 at half load, undelayed requests alone."""
+        return median(
+            sample.outcome.percentile(0.99, steady=True)
+            / sample.outcome.percentile(0.5, steady=True)
+            for sample in self.half[kind]
+        )
 
     @property
     def others(self) -> float:
