@@ -792,8 +792,8 @@ class TestMalformedTokens:
         )
         in_body = refused(client, "POST", moves_of(game), batch(R2, token=somebody.token))
 
-        assert in_query == in_cookie == (401, "token-missing")
-        assert in_body == (422, "invalid-request")
+        assert in_cookie == (401, "token-missing")
+        assert in_query == in_body == (422, "invalid-request")
 
 
 @pytest.fixture(scope="module")
@@ -891,6 +891,8 @@ class TestQueries:
             ("/v1/games?=1", ""),
             ("/v1/games/{id}?ply=1&at=2", "at"),
             ("/v1/deals/deal-1/royal-rendezvous-1?seed=a&spec=deal-1", "spec"),
+            ("/v1/games/{id}/replay?ply=3", "ply"),
+            ("/v1?pretty", "pretty"),
         ],
     )
     def test_an_unknown_member_of_a_query_is_pointed_at(
@@ -900,6 +902,12 @@ class TestQueries:
 
         assert answer == (422, "invalid-request")
         assert pointers(answer) == [f"#query/{name}"]
+
+    def test_an_act_takes_no_query(self, somebody: Person, game: Json, refused: Refused) -> None:
+        answer = refused(somebody, "POST", f"{moves_of(game)}?dry_run=1", batch(R2))
+
+        assert answer == (422, "invalid-request")
+        assert pointers(answer) == ["#query/dry_run"]
 
     @pytest.mark.parametrize(
         ("path", "name"),

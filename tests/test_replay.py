@@ -300,6 +300,7 @@ VALIDATOR: Validator = extend(Draft202012Validator, {"pattern": whole_pattern})(
 CODE_ALONE = (
     "not as many instants as log entries",
     "instants are integers up to 9007199254740991 and never fall",
+    "the deadline is before the game",
 )
 """What the verifier finds at the structure level and the schema cannot say. And it takes no 1.0."""
 
@@ -431,6 +432,8 @@ def test_schema_and_verifier_have_the_same_bounds(
     path: tuple[str | int, ...], low: int, high: int
 ) -> None:
     value = deepcopy(SAMPLES[3])
+    value["header"]["created_at"] = 0
+    value["header"]["tournament"]["deadline"] = 2**53 - 1
 
     for number in (low - 1, low, high, high + 1):
         at(value, path[:-1])[path[-1]] = number
@@ -445,8 +448,10 @@ def test_schema_and_verifier_refuse_the_same_members_together() -> None:
     late["result"]["status"] = "timed-out"
     both = deepcopy(SAMPLES[2])
     both["header"]["deal"]["seed"] = "7"
+    open_deal = deepcopy(SAMPLES[3])
+    open_deal["header"]["deal"] = {"spec": "deal-1", "seed": open_deal.pop("seed")}
 
-    for value in (seed_twice, late, both):
+    for value in (seed_twice, late, both, open_deal):
         assert verify(value).levels["structure"][0] == "fail"
         assert not VALIDATOR.is_valid(value)
 

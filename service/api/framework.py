@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from hashlib import sha256
 from inspect import cleandoc
 from typing import Any, Final, Literal, TypeVar, cast
@@ -32,8 +32,8 @@ MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
 
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
-_BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type", "invalid-request")
-_ALWAYS: Final = ("malformed-request", "internal-error")
+_BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type")
+_ALWAYS: Final = ("malformed-request", "invalid-request", "internal-error")
 _HEADERS: Final = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
@@ -152,13 +152,14 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             media_type: Media type of the answer.
             headers: Names of the answer's own headers. With `ETag` it may answer 304.
             body: Schema of the request's body.
-            query: Schema of the request's query.
+            query: Schema of the request's query; without it the query must be empty.
             bearer: Whether it takes or needs a token.
             fails: Codes of problems that it can answer with, beside those that follow from the
                 other arguments.
             doc: Further members of its description.
         """
-        loads = (load_body, body()) if body else (load_query, query()) if query else None
+        queried = partial(load_query, query() if query else ma.Schema())
+        loaded = partial(load_body, body()) if body else None
         answers = [
             self.response(
                 status,
@@ -172,7 +173,6 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             fails = (*fails, *_BODY)
         if query:
             answers.append(self.arguments(query, location="query"))
-            fails = (*fails, "invalid-request")
         if bearer != "none":
             fails = (*fails, *_BEARER)
             needs: dict[str, list[str]] = {"token": []}
@@ -193,10 +193,10 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
 
             @wraps(view)
             def call(**path: Any) -> Any:
-                if loads is None:
-                    return view(**path)
-                load, schema = loads
-                return view(load(schema), **path)
+                given = queried() if query or request.query_string else None
+                if loaded:
+                    return view(loaded(), **path)
+                return view(given, **path) if query else view(**path)
 
             about = described._apidoc  # noqa: SLF001 - the one place that knows
             about.get("arguments", {}).pop("responses", None)

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"(ms)?0*([0-9]+)")
 _DEAL_LABEL = b"royal-rendezvous/deal/1\0"
 _WORDS = struct.Struct(">8I")
 _LCG_PLAIN_BELOW: Final = 32000
-_LCG_MODULUS: Final = 2**33
+_MS_BELOW: Final = 2**33
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ def _deal_1(rules: Table, seed: str) -> bytes:
 
 def _pysol_1_seed(seed: str) -> str:
     number = _NUMBER.fullmatch(seed)
-    if not number or not seed.isascii() or len(seed) > 64:  # noqa: PLR2004
+    if not number or len(seed) > 64:  # noqa: PLR2004
         raise BadSeedError(
             "a pysol-1 seed is a number in digits, or ms and a number; 64 characters at most"
         )
     prefix, digits = number[1] or "", number[2]
-    if prefix and not 1 <= int(digits) < _LCG_MODULUS:
-        raise BadSeedError(f"a number after ms is from 1 to {_LCG_MODULUS - 1}")
+    if prefix and not 1 <= int(digits) < _MS_BELOW:
+        raise BadSeedError(f"a number after ms is from 1 to {_MS_BELOW - 1}")
     return prefix + digits
 
 
@@ -162,15 +162,16 @@ def _pysol_1(rules: Table, seed: str) -> bytes:
 
 def _linear_congruential(number: int) -> Callable[[int], int]:
     """Return draws as PySolFC makes them for a Microsoft deal number, large ones included."""
-    state = number - 2**32 if number >= 2**32 else number
+    state = number
 
     def draw(bound: int) -> int:
         nonlocal state
-        state = (state * 214013 + 2531011) % _LCG_MODULUS
+        state = (state * 214013 + 2531011) % 2**32
+        output = state >> 16
         if number >= 2**32:
-            output = (state >> 16) % 2**16 + 1
+            output += 1
         else:
-            output = (state >> 16) % 2**15 | (0x8000 if number >= 2**31 else 0)
+            output = output % 2**15 | (0x8000 if number >= 2**31 else 0)
         return output % bound
 
     return draw

@@ -15,7 +15,7 @@ from service.engine.errors import (
     NothingToUndoError,
     UndoOffError,
 )
-from service.engine.moves import ACT, HINT, PLAY, RESIGN, UNDO, Effect, Move, Table
+from service.engine.moves import ACT, PLAY, RESIGN, UNDO, Effect, Move, Table
 from service.engine.position import Position
 
 Status = Literal["playing", "won", "lost", "resigned"]
@@ -161,10 +161,8 @@ class Game:
             self._undo()
         elif entry is RESIGN:
             self.resigned = True
-        elif entry is HINT:
-            self.hints += 1
         else:
-            return self._move(entry)
+            self.hints += 1
         self.entries.append(entry)
         return ()
 

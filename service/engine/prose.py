@@ -107,8 +107,9 @@ _DRAWS = {
 _TURN = "An empty waste turns the next stock card to itself, after any fill."
 
 _HOPS = (
-    "The top card of a foundation may move to another foundation that wants it, even its base, "
-    "which the pile then wants again; nothing else leaves a foundation."
+    "The top card of a foundation, even its base, may move to another foundation that wants it, "
+    "even an empty one. The pile that it leaves then wants it again. The move causes nothing by "
+    "itself. Nothing else leaves a foundation."
 )
 
 _FILLS = {

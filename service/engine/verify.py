@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final, Literal
 
-from service.engine.deals import DEAL_SPECS, deal
+from service.engine.deals import DEAL_SPECS, Layout, canonical_seed, deal
 from service.engine.errors import BadSeedError, EngineError
 from service.engine.game import LOG_LIMIT, Game
 from service.engine.moves import Move, table
@@ -140,6 +140,10 @@ def read(text: str | bytes) -> Any:
         ) from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except ValueError as error:
+        if "integer string conversion" in str(error):  # Python's own limit, and its own advice
+            raise ValueError("an integer of thousands of digits") from error
+        raise
 
 
 def _no_doubles(pairs: list[tuple[str, Any]]) -> Json:
@@ -220,12 +224,7 @@ def _judge(verdict: Verdict, value: Json, moves: list[Move]) -> bool:
             reason = "the deal's seed is not revealed"
             levels.update(dict.fromkeys(("deal", "rules", "outcome"), ("skipped", reason)))
             return False
-        spec = header["deal"]["spec"]
-        try:
-            layout = deal(spec, header["ruleset"], seed)
-        except BadSeedError as error:
-            pointer = "/header/deal/seed" if "seed" in header["deal"] else "/seed"
-            raise _FaultError(Problem(level, error.code, str(error), pointer)) from error
+        layout = _deal_out(header, seed)
         levels[level] = ("pass", "")
         level = "rules"
         game = Game(table(header["ruleset"]), layout, undo_allowed="seed" in header["deal"])
@@ -252,6 +251,20 @@ def _open(header: Json, revealed: str | None) -> str | None:
         detail = "the seed does not open the commitment"
         raise _FaultError(Problem("deal", "commitment-mismatch", detail, "/seed"))
     return revealed
+
+
+def _deal_out(header: Json, seed: str) -> Layout:
+    spec = header["deal"]["spec"]
+    try:
+        layout, detail = deal(spec, header["ruleset"], seed), ""
+        if canonical_seed(spec, seed) != seed:
+            detail = "records keep a seed without leading zeros"
+    except BadSeedError as error:
+        detail = str(error)
+    if detail:
+        pointer = "/header/deal/seed" if "seed" in header["deal"] else "/seed"
+        raise _FaultError(Problem("deal", BadSeedError.code, detail, pointer))
+    return layout
 
 
 def _play(game: Game, log: list[str], moves: list[Move]) -> None:
@@ -467,12 +480,7 @@ def _check_structure(value: Any) -> tuple[list[Move], bytes]:
     if usual is None:
         _MEMBERS(value)
     header = value["header"]
-    if len(value["times"]) != len(value["log"]):
-        raise _fault("not as many instants as log entries", "/times")
-    if "seed" in value and "seed" in header["deal"]:
-        raise _fault("a seed stands here only where the header has a commitment", "/seed")
-    if value["result"]["status"] == "timed-out" and "tournament" not in header:
-        raise _fault("only a tournament's game can time out", "/result/status")
+    _check_together(value, header)
     if header["ruleset"] not in RULESETS:
         raise _unsupported("ruleset", "/header/ruleset", header["ruleset"], RULESETS)
     spec = header["deal"]["spec"]
@@ -480,6 +488,21 @@ def _check_structure(value: Any) -> tuple[list[Move], bytes]:
         raise _unsupported("deal spec", "/header/deal/spec", spec, DEAL_SPECS)
     moves = _entries(value["log"], table(header["ruleset"]).by_text)
     return moves, usual or canonical(header)
+
+
+def _check_together(value: Json, header: Json) -> None:
+    """Raise unless members that each have their form go together."""
+    if len(value["times"]) != len(value["log"]):
+        raise _fault("not as many instants as log entries", "/times")
+    if "seed" in value and "seed" in header["deal"]:
+        raise _fault("a seed stands here only where the header has a commitment", "/seed")
+    if "tournament" in header:
+        if "seed" in header["deal"]:
+            raise _fault("a tournament's deal is a commitment", "/header/deal/seed")
+        if header["tournament"]["deadline"] < header["created_at"]:
+            raise _fault("the deadline is before the game", "/header/tournament/deadline")
+    if value["result"]["status"] == "timed-out" and "tournament" not in header:
+        raise _fault("only a tournament's game can time out", "/result/status")
 
 
 def _unsupported(what: str, pointer: str, name: str, known: Iterable[str]) -> _UnsupportedError:
