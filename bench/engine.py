@@ -5,13 +5,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from statistics import median
 from typing import Any, Final
 from uuid import UUID
 
-from bench.play import RULES, SPEC, Line, lines, thinking_time
-from service.engine import Game, Layout, deal, document, verify, verify_text
+from bench.play import PLAYERS, RULES, SPEC, Line, lines, thinking_time
+from service.engine import RULESETS, Game, Layout, deal, document, table, verify, verify_text
 
 _CREATED: Final = 1_760_000_000_000
 
@@ -32,6 +33,8 @@ class Report:
         verify: One finished game verified from memory.
         verify_text: The same from the text of its document.
         ratio: Median over rounds of verification over deal.
+        family: For each ruleset the moves of its games, and what verification costs for each.
+        family_ratio: For each the default ruleset's cost over this one's, median over rounds.
     """
 
     games: int
@@ -45,6 +48,8 @@ class Report:
     verify: float
     verify_text: float
     ratio: float
+    family: dict[str, tuple[float, float]]
+    family_ratio: dict[str, float]
 
 
 def measure(games: int, rounds: int, step: Callable[[], None]) -> Report:
@@ -58,9 +63,7 @@ def measure(games: int, rounds: int, step: Callable[[], None]) -> Report:
     found = list(islice(lines("engine"), games))
     documents = [_document(line) for line in found]
     texts = [json.dumps(value) for value in documents]
-    for value in documents:
-        if verify(value).verdict != "valid":
-            raise RuntimeError("a finished game does not verify")
+    _verify_all(documents)
     name = RULES.ruleset.name
     logs = [
         (deal(SPEC, name, line.seed), bytes(move.code for move in line.moves)) for line in found
@@ -80,20 +83,40 @@ def measure(games: int, rounds: int, step: Callable[[], None]) -> Report:
         ),
         "legal_moves": (lambda: [game.legal_moves() for game in positions], len(positions)),
     }
+    family = {ruleset: _family(ruleset, games) for ruleset in RULESETS}
+    family_plies = {key: sum(len(one["log"]) for one in values) for key, values in family.items()}
+    for key, values in family.items():
+        acts[key] = partial(_verify_all, values), family_plies[key]
     costs: dict[str, list[float]] = {key: [] for key in acts}
     for _ in range(rounds):
         for key, (act, count) in acts.items():
             costs[key].append(_cost(act) / count)
         step()
     middle = {key: median(values) for key, values in costs.items()}
+    default = costs[RULES.ruleset.name]
     return Report(
         games=games,
         won=sum(line.status == "won" for line in found),
         plies=plies / games,
         move=middle["replay"] * games / plies,
         ratio=median(v / d for v, d in zip(costs["verify"], costs["deal"], strict=True)),
+        family={key: (family_plies[key] / games, middle.pop(key)) for key in family},
+        family_ratio={
+            key: median(d / c for d, c in zip(default, costs[key], strict=True)) for key in family
+        },
         **middle,
     )
+
+
+def _family(ruleset: str, games: int) -> list[Any]:
+    """Return documents of finished games that one simple player plays in a ruleset."""
+    return [_document(line) for line in islice(lines("family", PLAYERS[:1], table(ruleset)), games)]
+
+
+def _verify_all(documents: list[Any]) -> None:
+    for value in documents:
+        if verify(value).verdict != "valid":
+            raise RuntimeError("a finished game does not verify")
 
 
 def _cost(act: Callable[[], Any]) -> float:
@@ -123,7 +146,7 @@ def _document(line: Line) -> Any:
         times.append(ms)
     header = {
         "id": str(UUID(int=chance.getrandbits(128))),
-        "ruleset": RULES.ruleset.name,
+        "ruleset": line.rules.ruleset.name,
         "deal": {"spec": SPEC, "seed": line.seed},
         "player": str(UUID(int=chance.getrandbits(128))),
         "created_at": _CREATED,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
 
-from service.engine import DEFAULT_RULESET, Game, Move, Position, deal, table
+from service.engine import DEFAULT_RULESET, Game, Move, Position, Table, deal, table
 from service.engine.deals import DEFAULT_SPEC
-from service.engine.moves import PLAY
+from service.engine.moves import HOP, PLAY
 
 RULES: Final = table(DEFAULT_RULESET)
 SPEC: Final = DEFAULT_SPEC
@@ -26,15 +26,17 @@ class Line:
         seed: Of the deal.
         moves: From the deal to the end.
         status: How it ended.
+        rules: What is played.
     """
 
     seed: str
     moves: tuple[Move, ...]
     status: str
+    rules: Table = RULES
 
     def game(self, ply: int = 0) -> Game:
         """Return the game after its first entries."""
-        game = Game(RULES, deal(SPEC, RULES.ruleset.name, self.seed), undo_allowed=True)
+        game = Game(self.rules, deal(SPEC, self.rules.ruleset.name, self.seed), undo_allowed=True)
         game.extend(self.moves[:ply])
         return game
 
@@ -56,20 +58,25 @@ def _low(_: random.Random, position: Position, moves: Sequence[Move]) -> Move:
 PLAYERS: Final[tuple[Choice, ...]] = (_greedy, _low, _random)
 
 
-def lines(name: str, players: Sequence[Choice] = PLAYERS) -> Iterator[Line]:
+def lines(name: str, players: Sequence[Choice] = PLAYERS, rules: Table = RULES) -> Iterator[Line]:
     """Yield finished games without end, the same ones for the same name.
+
+    Nobody takes a card off a foundation, so that every game ends; one that could go on by that
+    alone is not finished and left out.
 
     Args:
         name: A word from which the seeds are made, 64 hex digits each as the server draws them.
         players: Who plays, in turn.
+        rules: What is played.
     """
     for number, choose in enumerate(cycle(players)):
         seed = hashlib.sha256(f"{name}-{number}".encode()).hexdigest()
         chance = random.Random(seed)
-        game = Line(seed, (), "playing").game()
-        while moves := game.legal_moves():
+        game = Line(seed, (), "playing", rules).game()
+        while moves := [move for move in game.legal_moves() if move.kind != HOP]:
             game.enter(choose(chance, game.position, moves))
-        yield Line(seed, tuple(game.entries), game.status)
+        if game.status != "playing":
+            yield Line(seed, tuple(game.entries), game.status, rules)
 
 
 def long_lines(name: str, low: int = 125, high: int = 145) -> Iterator[Line]:

@@ -101,6 +101,9 @@ def targets(results: Results) -> list[Target]:
     if results.engine:
         ratio = results.engine.ratio
         found.append(_at_most("Verifying a finished game, per deal alone", ratio, 3.5, "{:.2f} x"))
+        slowest = min(results.engine.family_ratio.values())
+        what = "Moves verified/s in the slowest ruleset, per the default's"
+        found.append(_at_least(what, slowest, 0.7, "{:.2f} x"))
     if http := results.http:
         found += [
             _beside(http, "Moves/s, per bare route", MOVE, BARE, 0.18),
@@ -191,6 +194,18 @@ def _engine(found: Engine) -> list[str]:
             digest.
         """),
         _table(["what", "µs"], [[what, f"{cost:.2f}"] for what, cost in rows]),
+        _prose("""
+            Every ruleset: as many games each, played by one simple player; verification from
+            memory, deal and digest included, for each move; and how many moves are verified in
+            the time that one of the default ruleset takes.
+        """),
+        _table(
+            ["ruleset", "moves a game", "µs a move", "per the default"],
+            [
+                [f"`{name}`", f"{plies:.0f}", f"{cost:.2f}", f"{found.family_ratio[name]:.2f}"]
+                for name, (plies, cost) in found.family.items()
+            ],
+        ),
     ]
 
 

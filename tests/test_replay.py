@@ -678,7 +678,7 @@ def test_the_described_shuffle_of_deal_1_is_right() -> None:
 def test_the_described_draws_of_pysol_1_are_right() -> None:
     state, cards, steps = 1, naive.pack("royal-rendezvous-1", "pysol-1"), []
     for n in (103, 102, 101):
-        state = (state * 214013 + 2531011) % 2**33
+        state = (state * 214013 + 2531011) % 2**32
         output = state // 2**16 % 2**15
         j = output % (n + 1)
         steps.append([n, state, output, j, f"{cards[n]} and {cards[j]}"])
