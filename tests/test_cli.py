@@ -462,6 +462,25 @@ class TestPlay:
         assert verdict.result
         assert verdict.result["status"] == "won"
 
+    @EVERY_RULESET
+    def test_every_game_is_played_to_its_end_and_what_is_saved_is_valid(
+        self, ruleset: str, tmp_path: Path
+    ) -> None:
+        start = Position(table(ruleset), deal("deal-1", ruleset, "5"))
+        log = [move.text for move in suggested(start)]
+        file = tmp_path / "game.json"
+
+        told = run(
+            *("play", "--ruleset", ruleset, "--seed", "5", "--save", file),
+            typed="\n".join([*log, "resign", "y"]),
+        )
+
+        document = json.loads(file.read_bytes())
+        assert told.exit_code == 0
+        assert document["log"] in (log, [*log, "resign"])
+        assert document["header"]["ruleset"] == ruleset
+        assert verify_text(file.read_bytes()).verdict == "valid"
+
     def test_a_lost_game_may_be_gone_back_in(self, tmp_path: Path) -> None:
         moves = suggested(Position(table(DEFAULT_RULESET), deal("deal-1", DEFAULT_RULESET, "0")))
         typed = [move.text for move in moves]
