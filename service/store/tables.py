@@ -17,7 +17,9 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    UniqueConstraint,
     Uuid,
+    text,
 )
 
 metadata = MetaData(
@@ -38,6 +40,8 @@ players = Table(
     Column("id", Uuid, primary_key=True),
     Column("created_at", _Instant, nullable=False),
     Column("name", Text, nullable=False),
+    # The row stays when a player goes, so that their games stay whole; the name does not.
+    Column("deleted_at", _Instant),
 )
 
 tokens = Table(
@@ -81,6 +85,44 @@ games = Table(
     CheckConstraint("status IN ('won', 'lost', 'resigned', 'timed-out')", name="status_is_known"),
     # A player's games, newest first; ids grow with time.
     Index("ix_games_player_id_id", "player_id", "id"),
+    # What has ended, in the order in which it did: for exports that go on where the last one ended.
+    Index(
+        "ix_games_player_id_ended_at_id",
+        "player_id",
+        "ended_at",
+        "id",
+        postgresql_where=text("ended_at IS NOT NULL"),
+    ),
     # Room for a row to grow in its page: see docs/operations.md for the measurement.
     postgresql_with={"fillfactor": 70},
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    # Replays of games that were played elsewhere, as they came. They are never ranked.
+    Column("id", Uuid, primary_key=True),
+    Column("player_id", Uuid, ForeignKey("players.id"), nullable=False),
+    Column("created_at", _Instant, nullable=False),
+    Column("ruleset", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("score", SmallInteger, nullable=False),
+    # The document's own, by which a player's second import of it is known.
+    Column("digest", LargeBinary, nullable=False),
+    # The document, canonical JSON.
+    Column("document", Text, nullable=False),
+    UniqueConstraint("player_id", "digest"),
+    Index("ix_imports_player_id_created_at_id", "player_id", "created_at", "id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    # Written with what it made, so that a parallel repeat waits for it.
+    Column("player_id", Uuid, ForeignKey("players.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("created_at", _Instant, nullable=False, index=True),
+    # Of the operation and the body: another body under the same key is refused.
+    Column("request_hash", LargeBinary, nullable=False),
+    Column("made_id", Uuid, nullable=False),
 )
