@@ -16,7 +16,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from service import access
+from service import access, repeats
 from service.access import Viewer
 from service.engine import Game, Layout, Move, canonical_seed, deal, table
 from service.engine.cards import EMPTY, TEXTS
@@ -24,6 +24,7 @@ from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BrokenLogError, EngineError, IllegalMoveError, RendezvousError
 from service.engine.moves import RESIGN, STOCK, UNDO
 from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
+from service.repeats import Key
 from service.store.database import Instant, Statement
 from service.store.tables import games
 
@@ -271,11 +272,12 @@ def create(
     spec: str,
     seed: str | None,
     drawn: str,
+    key: Key | None = None,
 ) -> State:
-    """Make a game and return it.
+    """Make a game and return it; if it was made under the same key already, as it stands now.
 
     Args:
-        connection: Each statement may be its own transaction.
+        connection: In a transaction if there is a key; else each statement may be its own.
         instant: The request's.
         token: The fingerprint of the request's token.
         game_id: A new UUIDv7.
@@ -283,9 +285,11 @@ def create(
         spec: Name of a deal spec.
         seed: The player's seed; None for a hidden one.
         drawn: The seed that is taken then; see :func:`draw_seed`.
+        key: What the client sent so that it may ask again.
 
     Raises:
         EngineError: There is no such ruleset or deal spec, or the seed is none of it.
+        KeyReusedError: The key was sent with another request.
     """
     rules = table(ruleset)
     now, who = access.read_viewer(connection, token, instant)
@@ -293,6 +297,10 @@ def create(
     if seed is None and spec != DEFAULT_SPEC:
         raise SeedNeededError(f"a hidden seed is of {DEFAULT_SPEC} only: give a seed for {spec}")
     used = drawn if seed is None else canonical_seed(spec, seed)
+    if key is not None:
+        made = repeats.claim(connection, now, who.player, key, game_id)
+        if made != game_id:
+            return _made(connection, instant, token, made)
     record = Record(
         id=game_id,
         player=who.player,
@@ -323,6 +331,14 @@ def create(
         times=b"",
     )
     return _state(record, game, [], None)
+
+
+def _made(connection: Connection, instant: Instant, token: bytes | None, game_id: UUID) -> State:
+    """Return a game of the viewer's as it stands, whatever their token may read."""
+    _, _, record = _read(connection, instant, token, game_id)
+    if record is None:
+        access.not_found("game")
+    return _state(record, record.replay(), record.instants(), None)
 
 
 _GIVEN: Final = (

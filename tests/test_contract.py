@@ -243,6 +243,7 @@ EXCEPTIONS = {
     "createGame": {
         "bad-seed": "which texts are seeds depends on the deal spec, and on the size of numbers",
         "seed-needed": "the server draws seeds of the default deal spec alone",
+        "idempotency-key-reused": "whether a key was sent before is in no schema",
     },
     "getDeal": {"bad-seed": "as for createGame"},
     "listGames": {"unknown-cursor": "a cursor is opaque: only a page can give one"},

@@ -22,6 +22,7 @@ from service.api import problems, schemas
 from service.api.problems import PROBLEMS, BadRequestError
 from service.engine.verify import escape
 from service.engine.verify import read as read_json
+from service.repeats import Key
 from service.settings import Settings
 from service.store.database import Database, Instant
 
@@ -133,6 +134,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         body: type[ma.Schema] | None = None,
         query: type[ma.Schema] | None = None,
         bearer: Literal["none", "taken", "needed"] = "none",
+        keyed: bool = False,
         fails: tuple[str, ...] = (),
         **doc: Any,
     ) -> Callable[[View], View]:
@@ -154,6 +156,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             body: Schema of the request's body.
             query: Schema of the request's query; without it the query must be empty.
             bearer: Whether it takes or needs a token.
+            keyed: Whether it takes an `Idempotency-Key`, which :func:`given_key` returns.
             fails: Codes of problems that it can answer with, beside those that follow from the
                 other arguments.
             doc: Further members of its description.
@@ -173,6 +176,9 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             fails = (*fails, *_BODY)
         if query:
             answers.append(self.arguments(query, location="query"))
+        if keyed:
+            answers.append(self.arguments(schemas.KeyHeader, location="headers"))
+            fails = (*fails, "idempotency-key-reused")
         if bearer != "none":
             fails = (*fails, *_BEARER)
             needs: dict[str, list[str]] = {"token": []}
@@ -266,6 +272,23 @@ def bearer() -> bytes | None:
     if scheme.lower() != "bearer" or not tokens.is_well_formed(token):
         raise TokenInvalidError("Authorization holds no token of this service")
     return tokens.fingerprint(token)
+
+
+def given_key(operation: str, body: bytes) -> Key | None:
+    """Return the request's `Idempotency-Key`, None without one.
+
+    Args:
+        operation: Its `operationId`.
+        body: The body, in a form that is the same for all bodies that mean the same.
+
+    Raises:
+        BadRequestError: The header is no key.
+    """
+    text = request.headers.get(schemas.KEY_HEADER)
+    if text is None:
+        return None
+    _load(schemas.KeyHeader(), {schemas.KEY_HEADER: text}, "#header")
+    return Key.of(text, operation, body)
 
 
 def run(act: Callable[..., T], *args: Any, transaction: bool = False, **options: Any) -> T:

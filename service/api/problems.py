@@ -49,6 +49,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "seed-needed": (422, "This deal spec needs a seed"),
     "bad-position": (422, "The text is not a position"),
     "unknown-cursor": (422, "The cursor is not one of ours"),
+    "idempotency-key-reused": (422, "The key was sent with another request"),
     "internal-error": (500, "Something went wrong here"),
     "broken-log": (500, "A stored game is damaged"),
     "schema-behind": (503, "The database's schema is not the one needed"),

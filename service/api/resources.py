@@ -14,6 +14,7 @@ from service.api.framework import (
     Blueprint,
     answer,
     database,
+    given_key,
     read_body,
     run,
     settings,
@@ -22,7 +23,7 @@ from service.api.framework import (
 from service.api.problems import BadRequestError, RegistrationClosedError, UnknownCursorError
 from service.engine import DEAL_SPECS, RULESETS, Ruleset, describe, table, verify_text
 from service.engine.game import LOG_LIMIT
-from service.engine.replay import FORMAT, MEDIA_TYPE
+from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
 from service.engine.verify import MAX_DOCUMENT_BYTES
 from service.games import MAX_BATCH, Command
 from service.players import Player
@@ -156,7 +157,8 @@ def get_deal(query: Json, spec: str, ruleset: str) -> Response:
 def create_player(body: Json) -> Response:
     """Make a player and a first token, whose text is shown this once.
 
-    If the answer is lost, make another player.
+    If the answer is lost, make another player: an `Idempotency-Key` is ignored here, since the
+    token's text is kept nowhere to be told again.
     """
     if settings().registration == "closed":
         raise RegistrationClosedError("this host takes no new players")
@@ -222,14 +224,17 @@ def revoke_token(token_id: UUID) -> Response:
     headers=("Location",),
     body=schemas.NewGame,
     bearer="needed",
+    keyed=True,
     fails=("bad-seed", "seed-needed"),
 )
 def create_game(body: Json) -> Response:
     """Create a game: of a seed that is given, or of a hidden one that the server draws.
 
     A hidden seed shows when the game ends; until then its commitment stands in the header.
+    With an `Idempotency-Key` it is safe to repeat.
     """
     named = body["deal"]
+    key = given_key("createGame", canonical(body))
     state = run(
         games.create,
         game_id=new_id(),
@@ -237,6 +242,8 @@ def create_game(body: Json) -> Response:
         spec=named["spec"],
         seed=named.get("seed"),
         drawn=games.draw_seed(),
+        key=key,
+        transaction=key is not None,
     )
     response = answer(view.game(state), 201)
     response.headers["Location"] = f"{view.ROOT}/games/{state.record.id}"

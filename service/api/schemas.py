@@ -188,6 +188,22 @@ class NewPlayer(Schema):
     )
 
 
+KEY_HEADER: Final = "Idempotency-Key"
+
+
+class KeyHeader(Schema):
+    """What makes a creating request safe to repeat."""
+
+    key = text(
+        "[!-~]([ -~]{0,253}[!-~])?",
+        "Drawn anew for each thing to be made, 1 to 255 printable ASCII characters. For 24 hours "
+        "the same request with the same key gives the same thing, as it then stands; another "
+        "request with it is refused",
+        "8e03978e-40d5-43dd-bc93-6894a57f9324",
+        data_key=KEY_HEADER,
+    )
+
+
 class DealQuery(Schema):
     """Which deal."""
 
@@ -248,7 +264,8 @@ class PointedError(Schema):
     """What is wrong with one member of the request."""
 
     pointer = fields.String(
-        required=True, metadata={"description": "JSON Pointer (RFC 6901), or `#query/name`"}
+        required=True,
+        metadata={"description": "JSON Pointer (RFC 6901), `#query/name` or `#header/name`"},
     )
     detail = fields.String(required=True)
 

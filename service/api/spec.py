@@ -22,7 +22,8 @@ Deals from seeds, judged moves, and replays that anybody can verify.
 
 **Repeat what you like.** An act carries the ply that its sender saw. The same acts at the same ply
 answer as they did the first time; any other act at an old ply is refused as `stale-ply`, with the
-game as it is.
+game as it is. What creates takes an `Idempotency-Key`: within 24 hours the same request with the
+same key gives the same thing, another request with it is refused.
 
 **Errors** are problem documents (RFC 9457): `code` is stable, `detail` is for people. A refused
 request changes nothing.
