@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 
-.PHONY: help serve test lint unit bench crash openapi lock clean
+.PHONY: help serve test lint unit bench crash examples openapi lock clean
 
 help: ## What each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ bench: $(VENV)/dev.stamp ## Measure speed as ratios; writes docs/bench.md
 
 crash: $(VENV)/dev.stamp ## Kill workers, the service and Postgres in mid-load; nothing acknowledged may be lost
 	$(BIN)/python -m bench.crash
+
+examples: $(VENV)/dev.stamp ## Record the contract's examples anew, and write openapi.yaml
+	$(BIN)/python tests/recording.py
+	$(BIN)/python -m service.api.spec > openapi.yaml
 
 openapi: $(VENV)/dev.stamp ## Write openapi.yaml anew from the code
 	$(BIN)/python -m service.api.spec > openapi.yaml

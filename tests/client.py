@@ -24,7 +24,7 @@ class Contract:
 
     def hold(self, method: str, path: str, response: TestResponse) -> None:
         """Fail unless the operation may answer so. What is no operation is not held to anything."""
-        operation = self._operation(method, path)
+        operation = self.operation(method, path)
         if operation is None:
             return
         name = operation["operationId"]
@@ -42,7 +42,8 @@ class Contract:
         assert not errors, f"{name} {response.status_code}: {errors[:3]} in {value}"
         assert None not in _values(value), f"{name} answers with a null"
 
-    def _operation(self, method: str, path: str) -> Json | None:
+    def operation(self, method: str, path: str) -> Json | None:
+        """Return what the contract says of the operation that a request is for, if there is one."""
         bound = self.app.url_map.bind("localhost")
         try:
             rule, _ = bound.match(path.partition("?")[0], method=method, return_rule=True)

@@ -20,20 +20,22 @@ from flask import Flask
 from hypothesis import HealthCheck, settings
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from recording import record
 from schemathesis import Case, CheckContext, Config, Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from server import Service, environment, running
 
 from service import __version__
+from service.api.examples import METHODS, operations, recorded
 from service.api.problems import PROBLEMS
+from service.engine import verify
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
 
 Json = dict[str, Any]
 
 FILE = Path(__file__).parents[1] / "openapi.yaml"
-METHODS = {"get", "post", "put", "patch", "delete"}
-PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEM = "application/problem+json"
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +43,6 @@ def document() -> Json:
     """The contract as it is committed."""
     read: Json = yaml.safe_load(FILE.read_text())
     return read
-
-
-def operations(document: Json) -> list[tuple[str, str, Json]]:
-    """Return every operation with its path and method."""
-    return [
-        (path, method, operation)
-        for path, item in document["paths"].items()
-        for method, operation in item.items()
-        if method in METHODS
-    ]
 
 
 def nodes(value: Any) -> Iterator[Json]:
@@ -69,7 +61,7 @@ def references(value: Any) -> set[str]:
     return {
         node["$ref"].removeprefix("#/components/schemas/")
         for node in nodes(value)
-        if "$ref" in node
+        if node.get("$ref", "").startswith("#/components/schemas/")
     }
 
 
@@ -139,7 +131,10 @@ class TestNames:
             found = references([schemas[name] for name in used])
 
         assert used == set(schemas)
-        assert set(document["components"]) == {"schemas", "securitySchemes"}
+        used = {node["$ref"] for node in nodes(document["paths"]) if "$ref" in node}
+        examples = {f"#/components/examples/{name}" for name in document["components"]["examples"]}
+        assert {name for name in used if "/examples/" in name} == examples
+        assert set(document["components"]) == {"schemas", "securitySchemes", "examples"}
         assert {"token"} == set(document["components"]["securitySchemes"])
 
     def test_every_path_that_is_served_under_v1_is_told_and_no_other(
@@ -156,7 +151,9 @@ class TestNames:
 
 
 class TestForm:
-    def test_absent_members_are_left_out_and_nothing_is_nullable(self, document: Json) -> None:
+    def test_s_109_absent_members_are_left_out_and_nothing_is_nullable(
+        self, document: Json
+    ) -> None:
         for node in nodes(document):
             assert "nullable" not in node
             assert node.get("type") != "null"
@@ -165,7 +162,7 @@ class TestForm:
             assert None not in node.values()
             assert not {"anyOf", "oneOf", "allOf"} & set(node)
 
-    def test_a_reference_stands_alone(self, document: Json) -> None:
+    def test_s_109_a_reference_stands_alone(self, document: Json) -> None:
         found = [node for node in nodes(document) if "$ref" in node]
 
         assert len(found) > 100
@@ -198,11 +195,16 @@ class TestForm:
 
     def test_every_operation_lists_its_problems_as_problem_documents(self, document: Json) -> None:
         for path, _, operation in operations(document):
+            codes = operation["x-problem-codes"]
+            told = [answer["description"] for answer in operation["responses"].values()]
+            assert sorted(codes) == sorted(re.findall("`([a-z-]+)`: ", " ".join(told)))
             statuses = set(operation["responses"])
             assert {"400", "500"} <= statuses
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
-                    assert answer["content"] == PROBLEM, path
+                    assert set(answer["content"]) == {PROBLEM}, path
+                    schema = {"$ref": "#/components/schemas/Problem"}
+                    assert answer["content"][PROBLEM]["schema"] == schema
                     assert answer["description"].startswith("`")
             body = "requestBody" in operation
             assert ("415" in statuses) == ("413" in statuses) == body
@@ -237,6 +239,80 @@ class TestForm:
                 assert re.fullmatch(r"\^.*\$", pattern)
                 assert "|" not in re.sub(r"\(.*\)|\[.*?\]", "", pattern)
                 assert not re.search(r"\\[sSwWdDbBpPAZ]|\(\?", pattern)
+
+
+UNSHOWN = {
+    "internal-error": "nobody knows how to bring it about",
+}
+"""Problems without an example, and why."""
+
+MAKE_ONE = "add a step to tests/recording.py and run `make examples`"
+
+
+class TestExamples:
+    def test_s_39_the_service_answers_them_as_they_are_recorded(
+        self, postgres: EmbeddedPostgres
+    ) -> None:
+        """S-39: the recorded session is held again, and every byte is compared."""
+        told = record(postgres)
+
+        changed = [
+            f"{one['operation']}: {one['name']}"
+            for one, other in zip(told, recorded(), strict=False)
+            if one != other
+        ]
+        assert changed == [], "run `make examples`, if that is how it shall be"
+        assert len(told) == len(recorded()), "run `make examples`"
+
+    def test_s_39_every_operation_has_one_of_its_request_and_of_each_answer(
+        self, document: Json
+    ) -> None:
+        """S-39: those of operations that are yet to be written included."""
+        lacking = []
+        for _, _, operation in operations(document):
+            name = operation["operationId"]
+            contents = {
+                status: answer.get("content", {})
+                for status, answer in operation["responses"].items()
+                if int(status) < 400
+            }
+            contents["request"] = operation.get("requestBody", {}).get("content", {})
+            lacking += [
+                f"{name}: {what}"
+                for what, content in contents.items()
+                if content and not any("examples" in one for one in content.values())
+            ]
+            for code in set(operation["x-problem-codes"]) - set(UNSHOWN):
+                answer = operation["responses"][str(PROBLEMS[code][0])]
+                if code not in answer["content"][PROBLEM].get("examples", {}):
+                    lacking.append(f"{name}: {code}")
+
+        assert lacking == [], MAKE_ONE
+        assert set(document["components"]["examples"]).isdisjoint(UNSHOWN)
+
+    def test_s_39_each_fits_the_schema_beside_it(self, document: Json) -> None:
+        """S-39: examples and schemas agree, also where one refers to the other."""
+        seen = 0
+        for node in nodes(document["paths"]):
+            for example in node.get("examples", {}).values():
+                name = example.get("$ref", "").removeprefix("#/components/examples/")
+                found = document["components"]["examples"][name] if name else example
+                whole = {**node["schema"], "components": document["components"]}
+                assert set(found) <= {"summary", "description", "value"}
+                Draft202012Validator(whole).validate(found["value"])
+                seen += 1
+
+        assert seen > 150
+
+    def test_the_recorded_replay_is_sound_and_the_tampered_one_is_not(self) -> None:
+        verdicts = {
+            one["name"]: (verify(one["request"]["body"]).verdict, one["answer"]["body"]["verdict"])
+            for one in recorded()
+            if one["operation"] == "verifyReplay" and one["answer"]["status"] == 200
+        }
+
+        assert verdicts["valid"] == ("valid", "valid")
+        assert verdicts["tampered"] == ("invalid", "invalid")
 
 
 EXCEPTIONS = {

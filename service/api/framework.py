@@ -185,7 +185,9 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             doc["security"] = [needs] if bearer == "needed" else [{}, needs]
         if "ETag" in headers:
             answers.append(self.alt_response(304, description="As the client has it"))
+        fails = tuple(dict.fromkeys((*fails, *_ALWAYS)))
         answers += [self._problem(number, text) for number, text in _by_status(fails)]
+        doc["x-problem-codes"] = list(fails)
         answers.append(self.doc(operationId=name, summary=summary, **doc))
         parameters = [
             {"in": "path", "name": parameter, **schemas.PATH_PARAMETERS[parameter]}
@@ -228,9 +230,9 @@ def _described(headers: Iterable[str]) -> dict[str, Any] | None:
 
 
 def _by_status(codes: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return for each status of these codes, and of those that all can answer, its description."""
+    """Return for each status of these codes its description."""
     found: dict[int, list[str]] = {}
-    for code in dict.fromkeys((*codes, *_ALWAYS)):
+    for code in codes:
         found.setdefault(PROBLEMS[code][0], []).append(f"`{code}`: {PROBLEMS[code][1]}")
     return [(status, "; ".join(texts)) for status, texts in sorted(found.items())]
 

@@ -10,6 +10,7 @@ import yaml
 from flask import Flask
 
 from service import __version__
+from service.api import examples
 from service.api.framework import Api
 from service.api.resources import BLUEPRINTS
 
@@ -55,6 +56,7 @@ def publish(app: Flask) -> dict[str, Any]:
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()
+    examples.include(document)
     return {name: document[name] for name in _ORDER}
 
 
@@ -67,11 +69,20 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def _represent_object(dumper: _Dumper, value: dict[str, Any]) -> yaml.MappingNode:
+    """Return an object; an example's value takes the form of JSON, a tenth of the lines."""
+    node = dumper.represent_mapping("tag:yaml.org,2002:map", value)
+    if "summary" in value and "value" in value:
+        node.value[-1][1].flow_style = True
+    return node
+
+
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else "")
 
 
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(dict, _represent_object)
 
 
 def render(document: dict[str, Any]) -> str:

@@ -1,0 +1,329 @@
+"""The examples of the contract: a scripted session against the service, and what it was answered.
+
+Ids, tokens and seeds are drawn from a fixed sequence, and the database's clock is one that is set,
+so that the same session gives the same bytes. Run as a program it writes the examples anew.
+"""
+
+import logging
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from tempfile import gettempdir
+from typing import Any, LiteralString
+from unittest.mock import patch
+from uuid import UUID
+
+import orjson
+import psycopg
+from client import Client, Contract
+from flask import Flask
+from server import libpq, new_database
+from werkzeug.test import TestResponse
+
+from service.api.problems import PROBLEMS
+from service.app import create_app
+from service.engine.replay import MEDIA_TYPE
+from service.settings import Settings
+from service.store import schema
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres
+
+Json = dict[str, Any]
+
+FILE = Path(__file__).parents[1] / "service/api/examples.json"
+BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STEP = timedelta(milliseconds=1520)
+KEPT_HEADERS = ("ETag", "Link", "Location", "Retry-After", "WWW-Authenticate")
+
+CLOCK = """
+    CREATE SCHEMA clock;
+    CREATE TABLE clock.instant (value timestamptz NOT NULL);
+    INSERT INTO clock.instant VALUES ('{begin}');
+    CREATE FUNCTION clock.now() RETURNS timestamptz STABLE LANGUAGE sql
+        RETURN (SELECT value FROM clock.instant);
+    DO $$ BEGIN EXECUTE format(
+        'ALTER DATABASE %I SET search_path = clock, pg_catalog, public', current_database()
+    ); END $$;
+"""
+
+
+@contextmanager
+def determined() -> Iterator[None]:
+    """Have all that is drawn come from a fixed sequence."""
+    source = Random("examples")
+    count = iter(range(1_000_000))
+
+    def uuid7() -> UUID:
+        ms = int(BEGIN.timestamp() * 1000) + next(count)
+        return UUID(int=ms << 80 | 7 << 76 | source.getrandbits(12) << 64 | 2 << 62 | next(count))
+
+    with (
+        patch("service.store.database.uuid7", uuid7),
+        patch.object(secrets, "token_bytes", lambda size=32: source.randbytes(size)),
+        patch.object(secrets, "choice", source.choice),
+    ):
+        yield
+
+
+@contextmanager
+def clocked(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """Give the URL of a database of its own whose clock stands until it is set."""
+    with new_database(postgres) as url:
+        database = Database(url)
+        schema.upgrade(database.engine)
+        database.dispose()
+        with psycopg.connect(libpq(url), autocommit=True) as connection:
+            connection.execute(CLOCK.format(begin=BEGIN.isoformat()).encode())
+        yield url
+
+
+@dataclass
+class Session:
+    """Somebody who asks the service, and keeps some of the answers."""
+
+    app: Flask
+    contract: Contract
+    admin: psycopg.Connection[Any]
+    exchanges: list[Json] = field(default_factory=list)
+    token: str | None = None
+    asked: int = 0
+
+    def change(self, statement: LiteralString, *values: Any) -> None:
+        """Change a row behind the service's back."""
+        self.admin.execute(statement, values)
+
+    def show(self, name: str, summary: str, *request: Any, **options: Any) -> Any:
+        """Ask what succeeds, keep it as an example of this name, and return the answer's value."""
+        status, value = self._keep(name, summary, *request, **options)
+        assert status < 300, value
+        return value
+
+    def refuse(self, code: str, *request: Any, **options: Any) -> None:
+        """Ask what is refused, and keep the exchange as the example of the problem."""
+        status, value = self._keep(code, PROBLEMS[code][1], *request, **options)
+        assert (status, value["code"]) == (PROBLEMS[code][0], code), value
+
+    def _keep(self, name: str, summary: str, *request: Any, **options: Any) -> tuple[int, Any]:
+        method, path = request[:2]
+        answer, sent = self._ask(*request, **options)
+        media_type = answer.mimetype or ""
+        value: Any = answer.get_data(as_text=True)
+        if media_type.endswith("json") and not media_type.endswith("ndjson"):
+            value = orjson.loads(answer.data)
+        asked: Json = {"method": method, "path": path, "headers": sent}
+        if (body := _body(*request[2:], **options)) is not None:
+            asked["body"] = body
+        headers = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
+        told: Json = {
+            "status": answer.status_code,
+            "media_type": media_type,
+            "headers": headers,
+            "body": value,
+        }
+        operation = self.contract.operation(method, path)
+        assert operation, (method, path)
+        exchange = {
+            "operation": operation["operationId"],
+            "name": name,
+            "summary": summary,
+            "request": asked,
+            "answer": told,
+        }
+        self.exchanges.append(exchange)
+        return answer.status_code, value
+
+    def ask(self, *request: Any, **options: Any) -> Any:
+        """Ask, and return the answer's value."""
+        answer, _ = self._ask(*request, **options)
+        assert answer.status_code < 300, answer.data
+        return orjson.loads(answer.data)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        data: bytes | None = None,
+        token: str | None = "",
+        headers: Mapping[str, str] = {},
+        of: Flask | None = None,
+    ) -> tuple[TestResponse, dict[str, str]]:
+        self.asked += 1
+        self.change("UPDATE clock.instant SET value = %s", BEGIN + self.asked * STEP)
+        sent = {"X-Request-Id": f"example-{self.asked}", **headers}
+        token = self.token if token == "" else token
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        if body is not None or data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        client = Client(of or self.app, self.contract)
+        return client.ask(method, path, body, data=data, headers=sent), sent
+
+
+def _body(body: Any = None, *, data: bytes | None = None, **_: Any) -> Any:
+    return body if data is None else data[:80].decode()
+
+
+def rules(session: Session) -> None:
+    """What the service offers."""
+    show = session.show
+    show("offers", "What this service offers", "GET", "/v1")
+    show("rulesets", "All rulesets", "GET", "/v1/rulesets")
+    name = "royal-rendezvous-1"
+    show("default-ruleset", "The default ruleset", "GET", f"/v1/rulesets/{name}")
+    show("royal-deal", "The deal of a seed", "GET", f"/v1/deals/deal-1/{name}?seed=royal")
+    numbered = "/v1/deals/pysol-1/royal-rendezvous-pysol-1?seed=123456"
+    show("numbered-deal", "A numbered deal of PySolFC", "GET", numbered)
+
+
+def players(session: Session) -> None:
+    """Becoming a player; whose token it is from then on."""
+    show = session.show
+    made = show("ada", "A new player", "POST", "/v1/players", {"name": "Ada"})
+    session.token = made["token"]
+    show("ada", "Whose token it is", "GET", "/v1/players/me")
+    show("one-token", "The first token", "GET", "/v1/tokens")
+    other = session.ask("POST", "/v1/players", {"name": "Bea"})["token"]
+    spare = session.ask("GET", "/v1/tokens", token=other)["tokens"][0]["id"]
+    show("gone", "A token is revoked", "DELETE", f"/v1/tokens/{spare}", token=other)
+    session.refuse("token-invalid", "GET", "/v1/players/me", token=other)
+
+
+def games(session: Session) -> None:
+    """A practice game from its first move to its replay, and one with a hidden deal."""
+    show, refuse = session.show, session.refuse
+    new = {"deal": {"seed": "royal"}}
+    path = "/v1/games/" + show("practice", "A game of a seed", "POST", "/v1/games", new)["id"]
+    first = {"ply": 0, "moves": [{"from": "r2"}, {"from": "r8", "to": "upper-H"}]}
+    show("two-moves", "Two moves", "POST", f"{path}/moves", first)
+    named = {"ply": 2, "moves": [{"from": "r6", "to": "lower-D", "card": "3D"}]}
+    show("named-card", "A move that names its card", "POST", f"{path}/moves", named)
+    show("take-back", "The move is taken back", "POST", f"{path}/undo", {"ply": 3})
+    show("now", "A game as it stands", "GET", path)
+    show("earlier", "The game as it was after one move", "GET", f"{path}?ply=1")
+
+    stock = {"from": "r1", "to": "stock"}
+    refuse("illegal-move", "POST", f"{path}/moves", {"ply": 4, "moves": [stock]})
+    other = {"from": "r6", "to": "lower-D", "card": "KH"}
+    refuse("card-mismatch", "POST", f"{path}/moves", {"ply": 4, "moves": [other]})
+    refuse("stale-ply", "POST", f"{path}/moves", {"ply": 1, "moves": [{"from": "r1"}]})
+    refuse("ply-not-reached", "GET", f"{path}?ply=40")
+
+    key = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
+    create = ("POST", "/v1/games")
+    hidden = show("hidden", "A game with a hidden deal", *create, {}, headers=key)
+    refuse("idempotency-key-reused", *create, new, headers=key)
+    unknown = f"/v1/games/{hidden['id']}"
+    batch = {"ply": 0, "moves": [*hidden["legal_moves"][:1], {"from": "r1"}]}
+    refuse("batch-past-hidden-card", "POST", f"{unknown}/moves", batch)
+    refuse("undo-off", "POST", f"{unknown}/undo", {"ply": 0})
+
+    show("given-up", "The game is given up", "POST", f"{path}/resign", {"ply": 4})
+    show("ended-and-playing", "One's games", "GET", "/v1/games")
+    show("first-page", "A page of one game", "GET", "/v1/games?limit=1")
+    refuse("game-over", "POST", f"{path}/resign", {"ply": 5})
+    refuse("unknown-cursor", "GET", "/v1/games?cursor=x")
+
+    replay = show("given-up", "A game's replay", "GET", f"{path}/replay", token=None)
+    sent = {"Content-Type": MEDIA_TYPE}
+    verify = ("POST", "/v1/replays/verify")
+    show("valid", "A sound document", *verify, replay, headers=sent, token=None)
+    tampered = {**replay, "result": {**replay["result"], "score": 104}}
+    show("tampered", "Another score", *verify, tampered, headers=sent, token=None)
+
+    fresh = "/v1/games/" + session.ask("POST", "/v1/games", new)["id"]
+    refuse("nothing-to-undo", "POST", f"{fresh}/undo", {"ply": 0})
+    session.ask("POST", f"{fresh}/moves", {"ply": 0, "moves": [{"from": "r2"}]})
+    session.change(
+        "UPDATE games SET ply = 1999, times = decode(repeat('00', 1999), 'hex'), log = decode("
+        "repeat(encode(log, 'hex') || 'ff', 999) || encode(log, 'hex'), 'hex') WHERE id = %s",
+        fresh[-36:],
+    )
+    refuse("log-full", "POST", f"{fresh}/undo", {"ply": 1999})
+    session.change("UPDATE games SET log = '\\xfc' || substr(log, 2) WHERE id = %s", fresh[-36:])
+    refuse("broken-log", "GET", fresh)
+
+
+def doubles(session: Session) -> None:
+    """A card that fits two foundations."""
+    for seed in range(50):
+        game = session.ask("POST", "/v1/games", {"deal": {"seed": str(seed)}})
+        moves = f"/v1/games/{game['id']}/moves"
+        while game["status"] == "playing":
+            places = [move["from"] for move in game["legal_moves"]]
+            double = next((place for place in places if places.count(place) > 1), None)
+            if double:
+                body = {"ply": game["ply"], "moves": [{"from": double}]}
+                session.refuse("ambiguous-move", "POST", moves, body)
+                return
+            first = {"ply": game["ply"], "moves": game["legal_moves"][:1]}
+            game = session.ask("POST", moves, first)
+
+
+def requests(session: Session, url: str) -> None:
+    """What is wrong with a request, whatever it asks for."""
+    refuse = session.refuse
+    refuse("token-missing", "GET", "/v1/players/me", token=None)
+    refuse("not-found", "GET", f"/v1/games/{UUID(int=0)}")
+    refuse("malformed-request", "GET", "/v1/games?limit=%ff")
+    refuse("malformed-json", "POST", "/v1/games", data=b'{"deal": ')
+    refuse("invalid-request", "POST", "/v1/games", {"ruleset": "chess", "seed": "royal"})
+    number = {"deal": {"spec": "pysol-1", "seed": "twelve"}}
+    refuse("bad-seed", "POST", "/v1/games", number)
+    refuse("seed-needed", "POST", "/v1/games", {"deal": {"spec": "pysol-1"}})
+    text = {"Content-Type": "text/plain"}
+    refuse("unsupported-media-type", "POST", "/v1/games", data=b"royal", headers=text)
+    refuse("body-too-large", "POST", "/v1/games", data=b" " * 70_000)
+    session.change("UPDATE tokens SET scopes = '{games:play}' WHERE revoked_at IS NULL")
+    refuse("scope-missing", "GET", "/v1/games")
+
+    database = Database(url)
+    closed = create_app(Settings(registration="closed"), database)
+    refuse("registration-closed", "POST", "/v1/players", {"name": "Cy"}, token=None, of=closed)
+    database.dispose()
+    away = Database("postgresql:///nowhere?host=/nowhere", timeout=1)
+    refuse("database-unavailable", "GET", "/v1", token=None, of=create_app(Settings(), away))
+    away.dispose()
+
+
+def record(postgres: EmbeddedPostgres) -> list[Json]:
+    """Return what the scripted session asks and is answered."""
+    with clocked(postgres) as url, psycopg.connect(libpq(url), autocommit=True) as admin:
+        database = Database(url)
+        app = create_app(Settings(), database)
+        session = Session(app, Contract(app), admin)
+        with determined():
+            rules(session)
+            players(session)
+            games(session)
+            doubles(session)
+            requests(session, url)
+        database.dispose()
+    return session.exchanges
+
+
+def main() -> None:
+    """Write the examples anew."""
+    logging.disable()
+    home = Path(gettempdir()) / f"rendezvous-examples-{secrets.token_hex(4)}"
+    postgres = EmbeddedPostgres(home)
+    postgres.start()
+    try:
+        exchanges = record(postgres)
+    finally:
+        postgres.stop()
+        shutil.rmtree(home)
+    lines = ",\n".join(orjson.dumps(one).decode() for one in exchanges)
+    FILE.write_text(f"[\n{lines}\n]\n")
+    sys.stdout.write(f"{len(exchanges)} examples\n")
+
+
+if __name__ == "__main__":
+    main()
