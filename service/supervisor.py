@@ -118,7 +118,8 @@ class Supervisor:
         """
         database = postgres.url if postgres else self.settings.database_url
         child = self._child or self._start("leave")
-        _tell(child, database)
+        if not self.stop.given:  # one that waits to be told ends at once
+            _tell(child, database)
         ready = False
         while not self.stop.given and child.poll() != 0:
             if child.returncode is not None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import naive
@@ -240,7 +241,7 @@ class TestHouseRule:
         shutil.copytree(ROOT / "migrations", tmp_path / "migrations")
         rows = tmp_path / ROWS
         before, end = rows.read_text("utf-8").rsplit("    )\n}", 1)
-        rows.write_text(f"{before}{row}    )\n}}{end}", "utf-8")
+        rows.write_text(f"{before}{indent(row.rstrip(), ' ' * 8)},\n    )\n}}{end}", "utf-8")
 
         with new_database(postgres) as url:
             self.run(tmp_path, url, *RENDEZVOUS, "migrate")
