@@ -164,6 +164,7 @@ class Service(Program):
             "/readyz",
             RENDEZVOUS_HOME=str(home),
             DATABASE_URL="",
+            RATE_LIMITS="off",
         )
 
     def database(self) -> list[psutil.Process]:

@@ -9,6 +9,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.api import pages, problems, spec
 from service.api.framework import MAX_BODY_BYTES, register_requests
+from service.api.limits import Limits
 from service.settings import Settings
 from service.store.database import Database
 
@@ -33,6 +34,7 @@ def create_app(settings: Settings, database: Database) -> Flask:
     app.url_map.strict_slashes = False
     app.extensions["settings"] = settings
     app.extensions["database"] = database
+    app.extensions["limits"] = Limits(settings)
     register_requests(app)
     app.extensions["contract"] = spec.publish(app)
     problems.register(app)

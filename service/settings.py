@@ -1,6 +1,7 @@
 """Settings. They come from the environment only, and this is the list of them."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,8 +12,39 @@ from service.store.embedded import default_home
 _LAST_PORT: Final = 65535
 
 
+RATES: Final = ("moves", "reads", "writes", "players", "anonymous")
+"""What is limited."""
+_RATE: Final = re.compile(r"([1-9]\d{0,8}) per (?:([1-9]\d{0,3}) )?(second|minute|hour|day)s?")
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+LONGEST_WINDOW: Final = 86400
+"""Most seconds in which requests are counted together."""
+
+
 class SettingsError(ValueError):
     """A variable of the environment has a value that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many requests of a kind are taken in how long.
+
+    Attributes:
+        name: What kind they are.
+        amount: Most requests ...
+        seconds: ... in so many seconds, at most LONGEST_WINDOW.
+    """
+
+    name: str
+    amount: int
+    seconds: int
+
+    @property
+    def per(self) -> str:
+        """For whom they are counted: `token` or `address`."""
+        return "address" if self.name in {"players", "anonymous"} else "token"
+
+    def __str__(self) -> str:
+        return f"{self.amount} in {self.seconds} s"
 
 
 def _setting(variable: str, about: str, default: Any) -> Any:
@@ -37,6 +69,21 @@ class Settings:
     registration: str = _setting(
         "REGISTRATION", "who may make players: open, or closed for nobody", "open"
     )
+    rate_limits: str = _setting(
+        "RATE_LIMITS", "whether requests are limited as follows: on or off", "on"
+    )
+    rate_moves: str = _setting(
+        "RATE_MOVES", "moves, undos, resignations of a token", "10000 per 10 seconds"
+    )
+    rate_reads: str = _setting("RATE_READS", "what else a token asks", "5000 per 10 seconds")
+    rate_writes: str = _setting("RATE_WRITES", "what else a token does", "1200 per minute")
+    rate_players: str = _setting("RATE_PLAYERS", "players made from an address", "300 per hour")
+    rate_anonymous: str = _setting(
+        "RATE_ANONYMOUS", "requests of an address without a token", "1200 per minute"
+    )
+    redis_url: str = _setting(
+        "REDIS_URL", "Redis in which all processes count together; without it each by itself", ""
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
@@ -59,7 +106,24 @@ class Settings:
             raise SettingsError(f"REGISTRATION is open or closed, not {settings.registration!r}")
         if min(settings.workers, settings.threads) < 1:
             raise SettingsError("WORKERS and THREADS are 1 or more")
+        if settings.rate_limits not in {"on", "off"}:
+            raise SettingsError(f"RATE_LIMITS is on or off, not {settings.rate_limits!r}")
+        if settings.redis_url and not re.match("rediss?://|redis[+]unix://", settings.redis_url):
+            # It is not told back: it may hold a password.
+            raise SettingsError("REDIS_URL is of the form redis://user:password@host:6379/0")
+        settings.rates  # noqa: B018 - told now if one is none
         return settings
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The limits on requests; none where they are off.
+
+        Raises:
+            SettingsError: One is no rate.
+        """
+        if self.rate_limits == "off":
+            return ()
+        return tuple(_rate(name, getattr(self, f"rate_{name}")) for name in RATES)
 
     @property
     def home_folder(self) -> Path:
@@ -75,6 +139,15 @@ def _number(variable: str, text: str) -> int:
     if number < 0:
         raise SettingsError(f"{variable} is 0 or more, not {number}")
     return number
+
+
+def _rate(name: str, text: str) -> Rate:
+    found = _RATE.fullmatch(text)
+    seconds = int(found[2] or 1) * _SECONDS[found[3]] if found else 0
+    if not found or seconds > LONGEST_WINDOW:
+        form = "of the form `600 per minute` or `100 per 10 seconds`, a day at most"
+        raise SettingsError(f"RATE_{name.upper()} is {form}, not {text!r}")
+    return Rate(name, int(found[1]), seconds)
 
 
 def listing() -> str:

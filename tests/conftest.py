@@ -42,7 +42,7 @@ def database(postgres: EmbeddedPostgres) -> Iterator[Database]:
 @pytest.fixture(scope="session")
 def app(database: Database) -> Flask:
     """The service."""
-    return create_app(Settings(), database)
+    return create_app(Settings(rate_limits="off"), database)
 
 
 @pytest.fixture(scope="session")

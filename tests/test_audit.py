@@ -40,7 +40,7 @@ def database(postgres: EmbeddedPostgres) -> Iterator[Database]:
 @pytest.fixture(scope="module")
 def ada(database: Database) -> Person:
     """A player in it."""
-    app = create_app(Settings(), database)
+    app = create_app(Settings(rate_limits="off"), database)
     return Client(app, Contract(app)).register("Ada")
 
 

@@ -26,7 +26,7 @@ def test_a_restored_database_serves_on(
         restored = rendezvous("restore", str(file), DATABASE_URL=url)
         audited = rendezvous("audit", DATABASE_URL=url)
         other = Database(url)
-        app = create_app(Settings(), other)
+        app = create_app(Settings(rate_limits="off"), other)
         again = Person(app, contract, ada.token, ada.id)
         went_on = again.move(again.read(game), again.read(game)["legal_moves"][0])
         other.dispose()

@@ -800,7 +800,7 @@ class TestMalformedTokens:
 def away(contract: Contract) -> Iterator[Client]:
     """A client of a service whose database cannot be reached."""
     database = Database("postgresql:///nowhere?host=/nowhere", timeout=1)
-    yield Client(create_app(Settings(), database), contract)
+    yield Client(create_app(Settings(rate_limits="off"), database), contract)
     database.dispose()
 
 

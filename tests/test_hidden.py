@@ -537,7 +537,7 @@ def test_s_35_the_seed_is_in_no_answer_and_no_log_line_when_the_database_fails(
 ) -> None:
     """S-35: Postgres has whole rows at hand when it complains of one."""
     caplog.set_level(logging.DEBUG)
-    app = create_app(Settings(), failing)
+    app = create_app(Settings(rate_limits="off"), failing)
     ada = Client(app, Contract(app)).register("Ada")
     game = ada.create(None)
     seed = seed_of(failing, game)

@@ -138,7 +138,7 @@ class TestRegistering:
     def test_registration_can_be_closed(
         self, database: Database, contract: Contract, ada: Person
     ) -> None:
-        closed = create_app(Settings(registration="closed"), database)
+        closed = create_app(Settings(registration="closed", rate_limits="off"), database)
         before = number_of_players(database)
 
         refused = problem(Client(closed, contract).post("/v1/players", {"name": "Eve"}))
@@ -258,7 +258,7 @@ class TestRevoking:
         ada.ask("DELETE", f"/v1/tokens/{own_token(revoked)}")
 
         anew = Database(postgres.url)
-        app = create_app(Settings(), anew)
+        app = create_app(Settings(rate_limits="off"), anew)
         good = Person(app, contract, ada.token).get("/v1/players/me")
         bad = Person(app, contract, revoked.token).get("/v1/players/me")
         anew.dispose()
@@ -471,7 +471,9 @@ class TestSecrecy:
         ada = Client(app, contract).register("Ada")
         ada.create(None)
         ada.get("/v1/tokens")
-        failed = Person(create_app(Settings(), away), contract, ada.token).get("/v1/tokens")
+        failed = Person(create_app(Settings(rate_limits="off"), away), contract, ada.token).get(
+            "/v1/tokens"
+        )
         ada.ask("DELETE", f"/v1/tokens/{own_token(ada)}")
         ada.get("/v1/tokens")
         away.dispose()

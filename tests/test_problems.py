@@ -202,7 +202,7 @@ def test_a_stored_game_that_does_not_replay_is_our_fault_and_shows_nothing_insid
 @pytest.fixture
 def faulty(database: Database) -> Flask:
     """A service with further paths, which are at fault."""
-    app = create_app(Settings(), database)
+    app = create_app(Settings(rate_limits="off"), database)
 
     def fault(kind: str) -> Any:
         secret = "postgresql://rendezvous:hunter2@db/games"  # noqa: S105
@@ -247,7 +247,7 @@ class TestFaults:
 def away(contract: Contract) -> Iterator[Client]:
     """A client of a service whose database cannot be reached."""
     database = Database("postgresql:///nowhere?host=/nowhere", timeout=1)
-    yield Client(create_app(Settings(), database), contract, tokens.draw())
+    yield Client(create_app(Settings(rate_limits="off"), database), contract, tokens.draw())
     database.dispose()
 
 
@@ -314,7 +314,7 @@ def test_an_empty_database_is_not_ready_and_the_operator_is_told_what_to_run(
 ) -> None:
     with new_database(postgres) as url:
         database = Database(url)
-        client = Client(create_app(Settings(), database), contract)
+        client = Client(create_app(Settings(rate_limits="off"), database), contract)
 
         answer = problem(client.get("/readyz"))
         database.dispose()

@@ -201,7 +201,7 @@ from service.settings import Settings
 from service.store.database import Database
 
 name, url = sys.argv[1:]
-client = create_app(Settings(), Database(url)).test_client()
+client = create_app(Settings(rate_limits="off"), Database(url)).test_client()
 token = client.post("/v1/players", json={"name": "Ada"}).json["token"]
 owner = {"Authorization": f"Bearer {token}"}
 rules = client.get(f"/v1/rulesets/{name}").json

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings, SettingsError, listing
+from service.settings import Rate, Settings, SettingsError, listing
 from service.store.embedded import default_home
 
 GIVEN = {
@@ -17,7 +17,16 @@ GIVEN = {
     "THREADS": "2",
     "TRUSTED_PROXIES": "1",
     "REGISTRATION": "closed",
+    "RATE_LIMITS": "off",
+    "RATE_MOVES": "5 per second",
+    "RATE_READS": "60 per minute",
+    "RATE_WRITES": "30 per 10 seconds",
+    "RATE_PLAYERS": "1 per hour",
+    "RATE_ANONYMOUS": "900 per 2 minutes",
+    "REDIS_URL": "rediss://:sesame@cache:6380/1",
 }
+
+FORM = "of the form `600 per minute` or `100 per 10 seconds`, a day at most"
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -44,6 +53,13 @@ def test_each_variable_gives_one_setting() -> None:
         threads=2,
         trusted_proxies=1,
         registration="closed",
+        rate_limits="off",
+        rate_moves="5 per second",
+        rate_reads="60 per minute",
+        rate_writes="30 per 10 seconds",
+        rate_players="1 per hour",
+        rate_anonymous="900 per 2 minutes",
+        redis_url="rediss://:sesame@cache:6380/1",
     )
 
 
@@ -81,6 +97,12 @@ def test_the_home_may_be_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("THREADS", "0", "WORKERS and THREADS are 1 or more"),
         ("TRUSTED_PROXIES", "-2", "TRUSTED_PROXIES is 0 or more, not -2"),
         ("REGISTRATION", "maybe", "REGISTRATION is open or closed, not 'maybe'"),
+        ("RATE_LIMITS", "none", "RATE_LIMITS is on or off, not 'none'"),
+        ("RATE_MOVES", "0 per second", f"RATE_MOVES is {FORM}, not '0 per second'"),
+        ("RATE_READS", "60", f"RATE_READS is {FORM}, not '60'"),
+        ("RATE_WRITES", "60 per fortnight", f"RATE_WRITES is {FORM}, not '60 per fortnight'"),
+        ("RATE_PLAYERS", "1 per 2 days", f"RATE_PLAYERS is {FORM}, not '1 per 2 days'"),
+        ("REDIS_URL", "sesame", "REDIS_URL is of the form redis://user:password@host:6379/0"),
         ("REGISTRATION", "Open", "REGISTRATION is open or closed, not 'Open'"),
     ],
 )
@@ -98,3 +120,19 @@ def test_the_listing_tells_every_setting_with_its_default() -> None:
     assert lines["PORT"].endswith("[8000]")
     assert lines["DATABASE_URL"].endswith("[none]")
     assert lines["RENDEZVOUS_HOME"].endswith(f"[{default_home()}]")
+
+
+def test_rates_are_read_and_may_be_off() -> None:
+    rates = {
+        one.name: one for one in Settings.from_environment({**GIVEN, "RATE_LIMITS": "on"}).rates
+    }
+
+    assert rates == {
+        "moves": Rate("moves", 5, 1),
+        "reads": Rate("reads", 60, 60),
+        "writes": Rate("writes", 30, 10),
+        "players": Rate("players", 1, 3600),
+        "anonymous": Rate("anonymous", 900, 120),
+    }
+    assert {one.name for one in rates.values() if one.per == "address"} == {"players", "anonymous"}
+    assert Settings.from_environment(GIVEN).rates == ()

@@ -692,7 +692,7 @@ class TestWhatRequestsAskFor:
 
     def test_updates_of_games_in_play_stay_within_their_pages(self, empty: Database) -> None:
         schema.upgrade(empty.engine)
-        app = create_app(Settings(), empty)
+        app = create_app(Settings(rate_limits="off"), empty)
         ada = Client(app, Contract(app)).register()
         played = 0
         while played < 200:

@@ -19,6 +19,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from service import tokens
 from service.access import TokenInvalidError
 from service.api import problems, schemas
+from service.api.limits import Limits
 from service.api.problems import PROBLEMS, BadRequestError
 from service.engine.verify import escape
 from service.engine.verify import read as read_json
@@ -34,8 +35,9 @@ MAX_BODY_BYTES: Final = 1 << 16
 
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
 _BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type")
-_ALWAYS: Final = ("malformed-request", "invalid-request", "internal-error")
-_HEADERS: Final = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}
+_TOO_MANY: Final = 429
+_ALWAYS: Final = ("malformed-request", "invalid-request", "rate-limited", "internal-error")
+_HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -135,6 +137,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         query: type[ma.Schema] | None = None,
         bearer: Literal["none", "taken", "needed"] = "none",
         keyed: bool = False,
+        rate: Literal["", "moves", "players"] = "",
         fails: tuple[str, ...] = (),
         **doc: Any,
     ) -> Callable[[View], View]:
@@ -157,10 +160,12 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             query: Schema of the request's query; without it the query must be empty.
             bearer: Whether it takes or needs a token.
             keyed: Whether it takes an `Idempotency-Key`, which :func:`given_key` returns.
+            rate: Which rate limit it counts for, unless for `reads` or, not a GET, `writes`.
             fails: Codes of problems that it can answer with, beside those that follow from the
                 other arguments.
             doc: Further members of its description.
         """
+        counted = rate or ("reads" if method == "GET" else "writes")
         queried = partial(load_query, query() if query else ma.Schema())
         loaded = partial(load_body, body()) if body else None
         answers = [
@@ -186,7 +191,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         if "ETag" in headers:
             answers.append(self.alt_response(304, description="As the client has it"))
         fails = tuple(dict.fromkeys((*fails, *_ALWAYS)))
-        answers += [self._problem(number, text) for number, text in _by_status(fails)]
+        answers += [self._problem(number, text) for number, text in _by_status(fails, counted)]
         doc["x-problem-codes"] = list(fails)
         answers.append(self.doc(operationId=name, summary=summary, **doc))
         parameters = [
@@ -201,6 +206,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
 
             @wraps(view)
             def call(**path: Any) -> Any:
+                _count(counted)
                 given = queried() if query or request.query_string else None
                 if loaded:
                     return view(loaded(), **path)
@@ -229,11 +235,12 @@ def _described(headers: Iterable[str]) -> dict[str, Any] | None:
     return {header: {"schema": {"type": "string"}} for header in headers} or None
 
 
-def _by_status(codes: tuple[str, ...]) -> list[tuple[int, str]]:
+def _by_status(codes: tuple[str, ...], counted: str) -> list[tuple[int, str]]:
     """Return for each status of these codes its description."""
     found: dict[int, list[str]] = {}
     for code in codes:
         found.setdefault(PROBLEMS[code][0], []).append(f"`{code}`: {PROBLEMS[code][1]}")
+    found[_TOO_MANY].append(f"this counts as one of `{counted}`")
     return [(status, "; ".join(texts)) for status, texts in sorted(found.items())]
 
 
@@ -261,19 +268,42 @@ def settings() -> Settings:
     return cast("Settings", current_app.extensions["settings"])
 
 
+def limits() -> Limits:
+    """Return the app's rate limits."""
+    return cast("Limits", current_app.extensions["limits"])
+
+
+def _count(name: str) -> None:
+    """Count this request, for its token or its client's address.
+
+    Raises:
+        RateLimitedError: There were too many.
+    """
+    g.token = token = _token()
+    limits().count(name, token or None, request.remote_addr or "")
+
+
+def _token() -> bytes | None:
+    """Return the fingerprint of the request's token, None without one, or nothing for no token."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not tokens.is_well_formed(token):
+        return b""
+    return tokens.fingerprint(token)
+
+
 def bearer() -> bytes | None:
     """Return the fingerprint of the request's token, None without one.
 
     Raises:
         TokenInvalidError: The header has no token of ours; the database need not be asked.
     """
-    header = request.headers.get("Authorization")
-    if header is None:
-        return None
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not tokens.is_well_formed(token):
+    token: bytes | None = g.token
+    if token == b"":
         raise TokenInvalidError("Authorization holds no token of this service")
-    return tokens.fingerprint(token)
+    return token
 
 
 def given_key(operation: str, body: bytes) -> Key | None:
@@ -296,10 +326,17 @@ def given_key(operation: str, body: bytes) -> Key | None:
 def run(act: Callable[..., T], *args: Any, transaction: bool = False, **options: Any) -> T:
     """Return what a use case gives for this request's token."""
     instant, token = Instant(), bearer()
-    return database().run(
-        lambda connection: act(connection, instant, token, *args, **options),
-        transaction=transaction,
-    )
+    try:
+        found = database().run(
+            lambda connection: act(connection, instant, token, *args, **options),
+            transaction=transaction,
+        )
+    except TokenInvalidError:
+        limits().note(token or b"", good=False)
+        raise
+    if token is not None:
+        limits().note(token, good=True)
+    return found
 
 
 def answer(value: Any, status: int = 200, media_type: str = "application/json") -> Response:

@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from service import view
 from service.access import ScopeMissingError
+from service.api.limits import RateLimitedError
 from service.engine.errors import (
     AmbiguousMoveError,
     BadSeedError,
@@ -50,6 +51,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "bad-position": (422, "The text is not a position"),
     "unknown-cursor": (422, "The cursor is not one of ours"),
     "idempotency-key-reused": (422, "The key was sent with another request"),
+    "rate-limited": (429, "Too many requests"),
     "internal-error": (500, "Something went wrong here"),
     "broken-log": (500, "A stored game is damaged"),
     "schema-behind": (503, "The database's schema is not the one needed"),
@@ -150,6 +152,9 @@ def from_error(error: RendezvousError) -> Response:
     if isinstance(error, DatabaseUnavailableError):
         members["retry_after"] = RETRY_AFTER
         headers["Retry-After"] = str(RETRY_AFTER)
+    elif isinstance(error, RateLimitedError):
+        members["retry_after"] = error.retry_after
+        headers["Retry-After"] = str(error.retry_after)
     elif isinstance(error, ScopeMissingError):
         members["required_scope"] = error.scope
     elif isinstance(error, StalePlyError):

@@ -15,6 +15,7 @@ from service.api.framework import (
     answer,
     database,
     given_key,
+    limits,
     read_body,
     run,
     settings,
@@ -68,6 +69,16 @@ def capabilities() -> Response:
                 "body_bytes": MAX_BODY_BYTES,
                 "replay_bytes": MAX_DOCUMENT_BYTES,
                 "page_items": schemas.MAX_LIMIT,
+                "rates": [
+                    {
+                        "name": rate.name,
+                        "per": rate.per,
+                        "amount": rate.amount,
+                        "window_ms": 1000 * rate.seconds,
+                        "shared": limits().shared,
+                    }
+                    for rate in limits().rates.values()
+                ],
             },
             "time": view.instant(now),
         }
@@ -152,6 +163,7 @@ def get_deal(query: Json, spec: str, ruleset: str) -> Response:
     schemas.NewPlayerToken,
     status=201,
     body=schemas.NewPlayer,
+    rate="players",
     fails=("registration-closed", *_STORE),
 )
 def create_player(body: Json) -> Response:
@@ -315,6 +327,7 @@ def get_game(query: Json, game_id: UUID) -> Response:
     schemas.Game,
     body=schemas.Moves,
     bearer="needed",
+    rate="moves",
     fails=(*_MOVES, *_ACTS),
 )
 def make_moves(body: Json, game_id: UUID) -> Response:
@@ -335,6 +348,7 @@ def make_moves(body: Json, game_id: UUID) -> Response:
     schemas.Game,
     body=schemas.Act,
     bearer="needed",
+    rate="moves",
     fails=("undo-off", "nothing-to-undo", *_ACTS),
 )
 def undo_move(body: Json, game_id: UUID) -> Response:
@@ -353,6 +367,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
     schemas.Game,
     body=schemas.Act,
     bearer="needed",
+    rate="moves",
     fails=_ACTS,
 )
 def resign_game(body: Json, game_id: UUID) -> Response:

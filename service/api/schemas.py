@@ -11,6 +11,7 @@ from service.engine.cards import RANKS, SUITS
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.game import LOG_LIMIT
 from service.games import MAX_BATCH
+from service.settings import LONGEST_WINDOW
 
 _FAMILIES: Final = "|".join(
     dict.fromkeys(family.name for row in RULESETS.values() for family in row.families)
@@ -257,7 +258,7 @@ class Problem(Schema):
     legal_moves = fields.List(fields.Nested(Command))
     game = fields.Nested("Game")
     required_scope = fields.String()
-    retry_after = integer(0, 3600, "Seconds after which to try again")
+    retry_after = integer(0, LONGEST_WINDOW, "Seconds after which to try again")
 
 
 class PointedError(Schema):
@@ -507,6 +508,23 @@ class RulesetList(Schema):
     rulesets = fields.List(fields.Nested(RulesetName), required=True)
 
 
+class Rate(Schema):
+    """How many requests of a kind are taken; more are answered with 429 and `Retry-After`."""
+
+    name = fields.String(
+        required=True, metadata={"description": "What is counted; each operation says its own"}
+    )
+    per = _words(("token", "address"), "For whom it is counted", required=True)
+    amount = fields.Integer(required=True, metadata={"description": "Most requests ..."})
+    window_ms = fields.Integer(
+        required=True, metadata={"description": "... in so many ms, from the first of them on"}
+    )
+    shared = fields.Boolean(
+        required=True,
+        metadata={"description": "Whether the service's processes count together, or each alone"},
+    )
+
+
 class Limits(Schema):
     """What the service takes at most."""
 
@@ -515,6 +533,9 @@ class Limits(Schema):
     body_bytes = fields.Integer(required=True)
     replay_bytes = fields.Integer(required=True)
     page_items = fields.Integer(required=True)
+    rates = fields.List(
+        fields.Nested(Rate), required=True, metadata={"description": "None where they are off"}
+    )
 
 
 class Capabilities(Schema):
