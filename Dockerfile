@@ -10,7 +10,7 @@ COPY migrations migrations
 RUN /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.13-slim
-RUN useradd --system --uid 10001 --home-dir /nonexistent rendezvous
+RUN useradd --system --uid 10001 --home-dir /nonexistent rendezvous && install -d -o rendezvous -m 700 /keys
 COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000
 USER rendezvous

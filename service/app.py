@@ -11,6 +11,7 @@ from service.api import pages, problems, spec
 from service.api.framework import MAX_BODY_BYTES, register_requests
 from service.api.limits import Limits
 from service.settings import Settings
+from service.signatures import SigningKeys
 from service.store.database import Database
 
 
@@ -26,8 +27,14 @@ class _Json(JSONProvider):
         return orjson.loads(s)
 
 
-def create_app(settings: Settings, database: Database) -> Flask:
-    """Return the service as a WSGI application. Nothing is connected before the first request."""
+def create_app(settings: Settings, database: Database, signing: SigningKeys | None = None) -> Flask:
+    """Return the service as a WSGI application. Nothing is connected before the first request.
+
+    Args:
+        settings: The settings.
+        database: The database.
+        signing: Keys that sign results; without them replays are given out unsigned.
+    """
     app = Flask("service", static_folder=None)
     app.json = _Json(app)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
@@ -35,6 +42,7 @@ def create_app(settings: Settings, database: Database) -> Flask:
     app.extensions["settings"] = settings
     app.extensions["database"] = database
     app.extensions["limits"] = Limits(settings)
+    app.extensions["signing"] = signing
     register_requests(app)
     app.extensions["contract"] = spec.publish(app)
     problems.register(app)

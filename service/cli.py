@@ -40,6 +40,7 @@ from service.engine import deal as deal_cards
 from service.engine.cards import render_cards
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BadSeedError
+from service.engine.verify import SignatureCheck
 from service.replay_files import STANDARD_INPUT, JudgeKilledError, Judgement, Tally, find, judge
 from service.terminal import BAD_PATH, Record, TerminalGame, load, reason
 
@@ -48,6 +49,7 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "migrate": "Bring the database to this version's schema.",
     "audit": "Check every stored game against its own log.",
     "token": "Give, list and revoke players' tokens.",
+    "keys": "Make, rotate and show the keys that sign results.",
     "backup": "Write a snapshot of the database to a file.",
     "restore": "Fill an empty database from a snapshot.",
 }
@@ -58,6 +60,7 @@ _SERVER_MODULE: Final = "service.server_cli"
 """The module of those that the map above does not name."""
 
 _NEEDS_SERVER: Final = "needs the server: pip install 'royal-rendezvous[server]'"
+_NEEDS_VERIFY: Final = "needs joserfc: pip install 'royal-rendezvous[verify]'"
 _SEED_LETTERS: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 _SEED_LENGTH: Final = 8
 _NUMBERED_DEALS: Final = 10**9
@@ -67,7 +70,7 @@ _PATIENCE: Final = 0.5
 
 
 class MissingServerError(click.ClickException):
-    """A command of the server is called where the server is not installed."""
+    """Something is asked for that the base installation does not have."""
 
     exit_code = 2
 
@@ -323,9 +326,22 @@ def _resume(file: Path) -> Record:
     metavar="N",
     help="Processes that verify.  [default: one, and of many replays all processors]",
 )
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Public keys, a JWK set: every finished game must be signed by one of them.",
+)
 @click.pass_context
 def verify(
-    ctx: click.Context, *, paths: tuple[str, ...], as_json: bool, quiet: bool, jobs: int | None
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    jobs: int | None,
+    keys_file: Path | None,
 ) -> None:
     r"""Verify recorded games by dealing their cards and playing their moves.
 
@@ -350,13 +366,14 @@ def verify(
                 "their names end in .json, .ndjson or .jsonl."
             )
         sources += found
+    check = None if keys_file is None else _checker(keys_file)
     tally = Tally(files=len(sources))
     report = _JsonReport() if as_json else _Report(quiet=quiet)
     start = time.monotonic()
     try:
         with (
             _Bar(sum(source.size for source in sources), wanted=quiet) as bar,
-            closing(judge(sources, jobs)) as judgements,
+            closing(judge(sources, jobs, check)) as judgements,
         ):
             for judgement in judgements:
                 tally.add(judgement)
@@ -371,6 +388,25 @@ def verify(
         raise click.ClickException(f"stopped: {error}") from error
     report.end(tally, time.monotonic() - start)
     ctx.exit(tally.exit_code)
+
+
+def _checker(file: Path) -> SignatureCheck:
+    """Return what checks signatures by the keys of a file.
+
+    Raises:
+        MissingServerError: The package that checks them is not installed.
+        click.BadParameter: The file holds no such keys.
+    """
+    try:
+        signatures = import_module("service.signatures")
+    except ModuleNotFoundError as error:
+        told = f"--keys {_NEEDS_VERIFY} (no {error.name} here)"
+        raise MissingServerError(told) from error
+    try:
+        check: SignatureCheck = signatures.Checker(signatures.load(file), required=True)
+    except signatures.KeysError as error:
+        raise click.BadParameter(f"{error}.", param_hint="'--keys'") from error
+    return check
 
 
 class _Bar:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from service.engine import Verdict, verify_text
-from service.engine.verify import MAX_DOCUMENT_BYTES, Problem, read
+from service.engine.verify import MAX_DOCUMENT_BYTES, Problem, SignatureCheck, read
 
 SUFFIXES: Final = (".json", ".ndjson", ".jsonl")
 """Names of replay files in folders end so, in any case; the last two have one document a line."""
@@ -177,12 +177,12 @@ class _Item:
     def judged(self, verdict: Verdict) -> Judgement:
         return Judgement(self.file, self.line, len(self.text), verdict)
 
-    def judge(self) -> Judgement:
-        return self.judged(_verdict(self.text, self.fault))
+    def judge(self, check: SignatureCheck | None) -> Judgement:
+        return self.judged(_verdict(self.text, self.fault, check))
 
 
-def _verdict(text: bytes, fault: Problem | None) -> Verdict:
-    return verify_text(text) if fault is None else Verdict("invalid", problem=fault)
+def _verdict(text: bytes, fault: Problem | None, check: SignatureCheck | None) -> Verdict:
+    return verify_text(text, check) if fault is None else Verdict("invalid", problem=fault)
 
 
 def _read(source: Source) -> Iterator[_Item]:
@@ -281,13 +281,16 @@ def _closing_count(line: bytes) -> int | None:
     return None
 
 
-def judge(sources: Iterable[Source], jobs: int | None = None) -> Generator[Judgement]:
+def judge(
+    sources: Iterable[Source], jobs: int | None = None, check: SignatureCheck | None = None
+) -> Generator[Judgement]:
     """Yield a judgement of every document of these sources, in their order.
 
     Args:
         sources: Each is opened when its turn comes.
         jobs: Number of processes that judge; None: as many as there are processors to use, once
             more than MANY documents came.
+        check: What checks signatures; it must be one that can be sent to other processes.
 
     Raises:
         JudgeKilledError: A judging process was killed.
@@ -298,9 +301,9 @@ def judge(sources: Iterable[Source], jobs: int | None = None) -> Generator[Judge
     if processes == 1:
         alone = sys.maxsize
     for item in islice(items, alone):
-        yield item.judge()
+        yield item.judge(check)
     for item in islice(items, 1):
-        yield from _judge_together(chain([item], items), processes)
+        yield from _judge_together(chain([item], items), processes, check)
 
 
 def _processors() -> int:
@@ -309,10 +312,12 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _judge_together(items: Iterator[_Item], processes: int) -> Iterator[Judgement]:
+def _judge_together(
+    items: Iterator[_Item], processes: int, check: SignatureCheck | None
+) -> Iterator[Judgement]:
     judges: deque[_Judge] = deque()
     try:
-        judges.extend(_Judge() for _ in range(processes))
+        judges.extend(_Judge(check) for _ in range(processes))
         for chunk in _chunks(items):
             yield from judges[0].exchange(chunk)
             judges.rotate(-1)
@@ -330,10 +335,10 @@ class _Judge:
     leaves them waiting for ever. Here the end of its pipe tells.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, check: SignatureCheck | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, its_end = context.Pipe()
-        self._process = context.Process(target=_work, args=(its_end,), daemon=True)
+        self._process = context.Process(target=_work, args=(its_end, check), daemon=True)
         self._chunk: list[_Item] = []
         with _interrupts_held(), its_end:
             self._process.start()
@@ -361,11 +366,11 @@ class _Judge:
         self._pipe.close()
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, check: SignatureCheck | None) -> None:
     """Judge what comes through a pipe until its other end is closed."""
     with suppress(EOFError, OSError):
         while True:
-            pipe.send([_verdict(text, fault) for text, fault in pipe.recv()])
+            pipe.send([_verdict(text, fault, check) for text, fault in pipe.recv()])
 
 
 def _chunks(items: Iterator[_Item]) -> Iterator[list[_Item]]:

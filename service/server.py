@@ -17,8 +17,10 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
 
+from service import signatures
 from service.app import create_app
 from service.settings import Settings
+from service.signatures import KeysError, SigningKeys
 from service.store import schema
 from service.store.database import Database, DatabaseUnavailableError
 
@@ -77,15 +79,22 @@ def _end(conn: TConn) -> None:
 class Server(BaseApplication):  # type: ignore[misc]
     """gunicorn, configured by our settings alone."""
 
-    def __init__(self, settings: Settings, listener: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        listener: int | None = None,
+        signing: SigningKeys | None = None,
+    ) -> None:
         """Prepare to serve.
 
         Args:
             settings: The settings.
             listener: Descriptor of a socket that listens already; without it the address of the
                 settings is bound when the server runs.
+            signing: Keys that sign results, the same ones in every worker.
         """
         self.settings = settings
+        self.signing = signing
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.address = f"{host}:{settings.port}" if listener is None else f"fd://{listener}"
         super().__init__()
@@ -116,7 +125,8 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Flask:
         """Return the application; connections are made by each worker when it first needs one."""
         settings = self.settings
-        app = create_app(settings, Database(settings.database_url, pool_size=settings.threads))
+        database = Database(settings.database_url, pool_size=settings.threads)
+        app = create_app(settings, database, self.signing)
         inner = app.wsgi_app
 
         def outer(environ: dict[str, Any], start_response: Any) -> Any:
@@ -169,6 +179,23 @@ def _prepare(settings: Settings, schema_is_to: str) -> None:
         database.dispose()
 
 
+def _signing_keys(settings: Settings) -> SigningKeys:
+    """Return the keys that sign; those of the embedded database are made once.
+
+    Raises:
+        KeysError: There are none, and none to be made.
+    """
+    file = settings.signing_keys_file
+    if file is None:
+        raise KeysError(
+            "results are signed, and with DATABASE_URL all processes must share the keys: "
+            "set SIGNING_KEYS to a file; `rendezvous keys make` makes it"
+        )
+    if not settings.signing_keys:
+        signatures.make(file)
+    return SigningKeys.load(file)
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone.
 
@@ -181,13 +208,15 @@ def main() -> None:
     sys.argv = ["rendezvous"]
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     url = sys.stdin.readline().strip()
-    settings = replace(Settings.from_environment(), database_url=url)
+    given = Settings.from_environment()
+    settings = replace(given, database_url=url)
     try:
         _prepare(settings, schema_is_to)
-    except (ValueError, schema.SchemaError, DatabaseUnavailableError) as error:
+        signing = _signing_keys(given)
+    except (ValueError, KeysError, schema.SchemaError, DatabaseUnavailableError) as error:
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(os.EX_CONFIG)
-    Server(settings, listener).run()
+    Server(settings, listener, signing).run()
 
 
 if __name__ == "__main__":

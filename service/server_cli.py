@@ -1,5 +1,6 @@
-"""The commands that look after the database: migrate, audit, token, backup, restore."""
+"""The commands that look after the database and the keys; `serve` is the supervisor's."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from service import audit as audits
-from service import players, tokens
+from service import players, signatures, tokens
 from service.settings import Settings, SettingsError
 from service.store import backup as backups
 from service.store import schema
@@ -37,6 +38,7 @@ def _told() -> Iterator[None]:
         yield
     except (
         BackupError,
+        signatures.KeysError,
         schema.SchemaError,
         EmbeddedPostgresError,
         DatabaseUnavailableError,
@@ -186,6 +188,51 @@ def revoke(token_id: UUID) -> None:
     click.echo("revoked")
 
 
+@click.group()
+def keys() -> None:
+    """Make, rotate and show the keys that sign results.
+
+    They are in the file SIGNING_KEYS; with the embedded database that is signing-keys.json in
+    RENDEZVOUS_HOME unless told otherwise.
+    """
+
+
+def _keys_file() -> Path:
+    file = _settings().signing_keys_file
+    if file is None:
+        raise click.ClickException("SIGNING_KEYS names the file; with DATABASE_URL it must be set")
+    return file
+
+
+@keys.command("make")
+def make() -> None:
+    """Make the file with a new key, unless it is there."""
+    file = _keys_file()
+    with _told():
+        made = signatures.make(file)
+    click.echo(f"{file}: {'made' if made else 'is there already'}")
+
+
+@keys.command("rotate")
+def rotate() -> None:
+    """Put a new key first, which signs once the service is started again.
+
+    The old ones stay published, so that what they signed can still be checked.
+    """
+    file = _keys_file()
+    with _told():
+        signatures.rotate(file)
+    click.echo(f"{file}: a new key is first")
+
+
+@keys.command("show")
+def show() -> None:
+    """Print the public keys as a JWK set, the one that signs first; for `verify --keys`."""
+    with _told():
+        published = signatures.SigningKeys.load(_keys_file()).published
+    click.echo(json.dumps(published, indent=2))
+
+
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def backup(file: Path) -> None:
@@ -210,6 +257,7 @@ COMMANDS: Final[dict[str, click.Command]] = {
     "migrate": migrate,
     "audit": audit,
     "token": token,
+    "keys": keys,
     "backup": backup,
     "restore": restore,
 }

@@ -85,6 +85,12 @@ class Settings:
         "REDIS_URL", "Redis in which all processes count together; without it each by itself", ""
     )
 
+    signing_keys: str = _setting(
+        "SIGNING_KEYS",
+        "file of keys that sign results; needed with DATABASE_URL, else made in RENDEZVOUS_HOME",
+        "",
+    )
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Return the settings that these variables give, defaults where they are absent or empty.
@@ -129,6 +135,16 @@ class Settings:
     def home_folder(self) -> Path:
         """The folder of the embedded database."""
         return Path(self.home).expanduser()
+
+    @property
+    def signing_keys_file(self) -> Path | None:
+        """The file of keys; None where none is named and the database is not ours to keep it by.
+
+        It is beside the embedded database's data, never within: Postgres's account owns those.
+        """
+        if self.signing_keys:
+            return Path(self.signing_keys).expanduser()
+        return None if self.database_url else self.home_folder / "signing-keys.json"
 
 
 def _number(variable: str, text: str) -> int:

@@ -8,10 +8,12 @@ from tempfile import gettempdir
 
 import pytest
 from client import Client, Contract, Person
+from documents import SIGNING_KEYS
 from flask import Flask
 
 from service.app import create_app
 from service.settings import Settings
+from service.signatures import SigningKeys
 from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
@@ -42,7 +44,7 @@ def database(postgres: EmbeddedPostgres) -> Iterator[Database]:
 @pytest.fixture(scope="session")
 def app(database: Database) -> Flask:
     """The service."""
-    return create_app(Settings(rate_limits="off"), database)
+    return create_app(Settings(rate_limits="off"), database, SigningKeys.load(SIGNING_KEYS))
 
 
 @pytest.fixture(scope="session")

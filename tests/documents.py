@@ -21,6 +21,9 @@ HIDDEN_SEED = "73300871f44c168e7c949de2c750e60c2c9bb8ff530017c5a267234e9cb4db8e"
 
 GOLDEN = Path(__file__).parent / "golden" / "replays.ndjson"
 
+SIGNING_KEYS = GOLDEN.with_name("signing-keys.json")
+"""Keys of the tests alone: the first signs, the second did so before."""
+
 
 def header(ruleset: str = "royal-rendezvous-1", seed: str = "7", spec: str = "deal-1") -> Json:
     """Return the header of a practice game whose player gave the seed."""

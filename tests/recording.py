@@ -22,6 +22,7 @@ from uuid import UUID
 import orjson
 import psycopg
 from client import Client, Contract
+from documents import SIGNING_KEYS
 from flask import Flask
 from server import libpq, new_database
 from werkzeug.test import TestResponse
@@ -30,6 +31,7 @@ from service.api.problems import PROBLEMS
 from service.app import create_app
 from service.engine.replay import MEDIA_TYPE
 from service.settings import Settings
+from service.signatures import SigningKeys
 from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
@@ -300,7 +302,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
     """Return what the scripted session asks and is answered."""
     with clocked(postgres) as url, psycopg.connect(libpq(url), autocommit=True) as admin:
         database = Database(url)
-        app = create_app(Settings(), database)
+        app = create_app(Settings(), database, SigningKeys.load(SIGNING_KEYS))
         session = Session(app, Contract(app), admin)
         with determined():
             rules(session)

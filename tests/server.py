@@ -19,6 +19,7 @@ from typing import IO, Any, Self
 
 import orjson
 import psycopg
+from documents import SIGNING_KEYS
 from psycopg.sql import SQL, Identifier
 
 from service.engine import verify
@@ -231,7 +232,7 @@ def processes(
     code = f"{first}\nfrom service.server import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "leave", str(listener.fileno()), str(os.getpid())],
-        env=environment(**settings),
+        env=environment(**{"SIGNING_KEYS": str(SIGNING_KEYS), **settings}),
         stdin=subprocess.PIPE,
         pass_fds=[listener.fileno()],
         stderr=log,
@@ -313,10 +314,11 @@ class Rendezvous:
 @contextmanager
 def serve(home: Path, *, cwd: Path | None = None, **settings: str) -> Iterator[Rendezvous]:
     """Run `rendezvous serve` with a home, on a free port unless told otherwise."""
+    keys = {"SIGNING_KEYS": str(SIGNING_KEYS)} if "DATABASE_URL" in settings else {}
     process = subprocess.Popen(
         [*RENDEZVOUS, "serve"],
         cwd=cwd,
-        env=environment(RENDEZVOUS_HOME=str(home), **{"PORT": "0", **settings}),
+        env=environment(RENDEZVOUS_HOME=str(home), **{"PORT": "0", **keys, **settings}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -24,6 +24,7 @@ GIVEN = {
     "RATE_PLAYERS": "1 per hour",
     "RATE_ANONYMOUS": "900 per 2 minutes",
     "REDIS_URL": "rediss://:sesame@cache:6380/1",
+    "SIGNING_KEYS": "/srv/keys.json",
 }
 
 FORM = "of the form `600 per minute` or `100 per 10 seconds`, a day at most"
@@ -60,7 +61,16 @@ def test_each_variable_gives_one_setting() -> None:
         rate_players="1 per hour",
         rate_anonymous="900 per 2 minutes",
         redis_url="rediss://:sesame@cache:6380/1",
+        signing_keys="/srv/keys.json",
     )
+
+
+def test_keys_are_beside_the_embedded_database_unless_they_are_named() -> None:
+    own, other = Settings(home="/srv/games"), Settings(database_url="postgresql:///games")
+
+    assert own.signing_keys_file == Path("/srv/games/signing-keys.json")
+    assert other.signing_keys_file is None
+    assert Settings(signing_keys="/srv/k.json").signing_keys_file == Path("/srv/k.json")
 
 
 @pytest.mark.parametrize("variable", GIVEN)

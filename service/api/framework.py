@@ -25,6 +25,7 @@ from service.engine.verify import escape
 from service.engine.verify import read as read_json
 from service.repeats import Key
 from service.settings import Settings
+from service.signatures import SigningKeys
 from service.store.database import Database, Instant
 
 T = TypeVar("T")
@@ -292,6 +293,11 @@ def _token() -> bytes | None:
     if scheme.lower() != "bearer" or not tokens.is_well_formed(token):
         return b""
     return tokens.fingerprint(token)
+
+
+def signing() -> SigningKeys | None:
+    """Return the keys that sign results, if the app has some."""
+    return cast("SigningKeys | None", current_app.extensions["signing"])
 
 
 def bearer() -> bytes | None:

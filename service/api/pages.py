@@ -7,7 +7,7 @@ import orjson
 from flask import Blueprint, Response, current_app, send_from_directory
 
 from service.api import problems
-from service.api.framework import database
+from service.api.framework import database, signing, tagged
 from service.api.problems import PROBLEMS
 from service.store import schema
 
@@ -49,6 +49,14 @@ def schema_of_replays() -> Response:
     """Return the JSON Schema of replay documents."""
     name = "replay-1.schema.json"
     return send_from_directory(_ENGINE, name, mimetype="application/schema+json")
+
+
+@pages.get("/.well-known/jwks.json")
+def signing_keys() -> Response:
+    """Return the public keys of signed results, those of the past included."""
+    keys = signing()
+    published = {"keys": []} if keys is None else keys.published
+    return tagged(published, "application/jwk-set+json", public=True)
 
 
 @pages.get("/problems/<string:code>")

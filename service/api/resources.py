@@ -19,6 +19,7 @@ from service.api.framework import (
     read_body,
     run,
     settings,
+    signing,
     tagged,
 )
 from service.api.problems import BadRequestError, RegistrationClosedError, UnknownCursorError
@@ -28,6 +29,7 @@ from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
 from service.engine.verify import MAX_DOCUMENT_BYTES
 from service.games import MAX_BATCH, Command
 from service.players import Player
+from service.signatures import Checker
 from service.store.database import Instant, new_id
 from service.view import Json
 
@@ -387,8 +389,12 @@ def resign_game(body: Json, game_id: UUID) -> Response:
     fails=_GAME,
 )
 def get_replay(game_id: UUID) -> Response:
-    """A game as a document that anybody can verify, offline too."""
-    return tagged(run(games.export, game_id), MEDIA_TYPE)
+    """A game as a document that anybody can verify, offline too.
+
+    That of a game that has ended is signed; the keys are at `/.well-known/jwks.json`.
+    """
+    document, keys = run(games.export, game_id), signing()
+    return tagged(keys.signed(document) if keys else document, MEDIA_TYPE)
 
 
 @records.operation(
@@ -405,7 +411,15 @@ def get_replay(game_id: UUID) -> Response:
     },
 )
 def verify_replay() -> Response:
-    """Deal the cards, play the log, compare all that the document claims, and say how it went."""
+    """Deal the cards, play the log, compare all that the document claims, and say how it went.
+
+    Signatures are checked by this service's own keys; those of others are left open.
+    """
     if request.mimetype not in {MEDIA_TYPE, "application/json"}:
         raise BadRequestError("unsupported-media-type", f"the body must come as {MEDIA_TYPE}")
-    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES)).as_json())
+    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES), _check()).as_json())
+
+
+def _check() -> Checker | None:
+    keys = signing()
+    return keys.check if keys else None

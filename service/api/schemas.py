@@ -616,3 +616,8 @@ class Replay(Schema):
     times = fields.List(integer(0, 2**53 - 1, "ms since the creation"), required=True)
     result = fields.Nested(ReplayResult, required=True)
     digest = text(HEX_64, "Of header, log and times", "0" * 64, required=True)
+    signature = text(
+        "[-_A-Za-z0-9.]{1,4096}",
+        "Compact JWS by the service's key, once the game has ended",
+        "eyJhbGciOiJFZDI1NTE5Iiwia2lkIjoiLi4uIn0.e30.AAAA",
+    )

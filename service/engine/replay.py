@@ -113,6 +113,20 @@ def document(
     }
 
 
+def signed_facts(value: Json) -> bytes:
+    """Return what a signature of this sound document signs, canonical JSON."""
+    result = value["result"]
+    return canonical(
+        {
+            "format": value["format"],
+            "id": value["header"]["id"],
+            "ply": result["ply"],
+            "digest": value["digest"],
+            "result": result,
+        }
+    )
+
+
 def pack_times(times: Iterable[int]) -> bytes:
     """Return instants as gaps, each a number to base 128.
 

@@ -24,6 +24,7 @@ from service.engine.replay import (
     commitment_context,
     digest,
     result,
+    signed_facts,
 )
 from service.engine.rulesets import RULESETS
 
@@ -161,13 +162,20 @@ def _no_constant(name: str) -> None:
 _decode: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant=_no_constant).decode
 
 
-def verify_text(text: str | bytes) -> Verdict:
+SignatureCheck = Callable[[str | None, bytes], Problem | str | None]
+"""Takes a document's signature, None where a finished game has none, and what it has to sign.
+
+Gives None if it is good, a problem if it is bad, and a reason where that is not to be said.
+"""
+
+
+def verify_text(text: str | bytes, check: SignatureCheck | None = None) -> Verdict:
     """Return the verdict on a document's text; see :func:`verify`."""
     try:
         value = read(text)
     except ValueError as error:
         return _failed(Problem("structure", "malformed", str(error), pointer=""))
-    return verify(value)
+    return verify(value, check)
 
 
 def _failed(problem: Problem) -> Verdict:
@@ -179,12 +187,13 @@ def _failed(problem: Problem) -> Verdict:
     return Verdict("invalid", levels, problem=problem)
 
 
-def verify(value: Any) -> Verdict:
+def verify(value: Any, check: SignatureCheck | None = None) -> Verdict:
     """Return the verdict on a document, given as the value of its JSON. Never raises.
 
     The levels: ``structure``, the members and their form; ``deal``, the seed and its commitment;
     ``rules``, every entry of the log played in its turn; ``outcome``, all that the result claims;
-    ``digest``; ``signature``. A level that needs one that failed is skipped.
+    ``digest``; ``signature``, by what is given to check it. A level that needs one that failed is
+    skipped.
     """
     verdict = Verdict(levels=dict.fromkeys(LEVELS, ("skipped", "not reached")))
     try:
@@ -203,8 +212,7 @@ def verify(value: Any) -> Verdict:
         verdict.levels["digest"] = ("fail", "")
         detail = "the digest is not that of this header, log and times"
         verdict.problem = verdict.problem or Problem("digest", "digest-mismatch", detail, "/digest")
-    signed = "no keys were given to check it with" if "signature" in value else "not signed"
-    verdict.levels["signature"] = ("skipped", signed)
+    _check_signature(verdict, value, check)
     if verdict.problem is not None:
         verdict.verdict = "invalid"
     elif opened and value["result"]["status"] != "playing":
@@ -212,6 +220,22 @@ def verify(value: Any) -> Verdict:
     else:
         verdict.verdict = "incomplete"
     return verdict
+
+
+def _check_signature(verdict: Verdict, value: Json, check: SignatureCheck | None) -> None:
+    signature = value.get("signature")
+    ruling: Problem | str | None
+    if signature is None and (check is None or value["result"]["status"] == "playing"):
+        ruling = "not signed"
+    elif check is None:
+        ruling = "no keys were given to check it with"
+    else:
+        ruling = check(signature, signed_facts(value))
+    if isinstance(ruling, Problem):
+        verdict.problem = verdict.problem or ruling
+        verdict.levels["signature"] = ("fail", "")
+    else:
+        verdict.levels["signature"] = ("pass", "") if ruling is None else ("skipped", ruling)
 
 
 def _judge(verdict: Verdict, value: Json, moves: list[Move]) -> bool:
