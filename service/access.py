@@ -11,6 +11,7 @@ from sqlalchemy import Connection, FromClause, bindparam, func, literal, select,
 from service.engine.errors import RendezvousError
 from service.store.database import Instant, Statement
 from service.store.tables import tokens
+from service.tokens import FIRST_SCOPES
 
 _USE_NOTED_EVERY: Final = timedelta(minutes=1)
 
@@ -55,11 +56,13 @@ class Viewer:
         player: The player's id.
         token: The token's id.
         scopes: What the token is good for.
+        until: When the token expires.
     """
 
     player: UUID
     token: UUID
     scopes: tuple[str, ...]
+    until: datetime | None
 
 
 COLUMNS: Final = (
@@ -107,7 +110,7 @@ def viewer(
         raise TokenInvalidError("the token has expired")
     if last_used_at is None or now - last_used_at >= _USE_NOTED_EVERY:
         _NOTE_USE.on(connection, token=token, now=now, before=now - _USE_NOTED_EVERY)
-    return now, Viewer(player, token, tuple(scopes))
+    return now, Viewer(player, token, tuple(scopes), expires_at)
 
 
 def read_viewer(
@@ -127,17 +130,25 @@ _NOTE_USE: Final = Statement(
 )
 
 
-def demand(who: Viewer | None, scope: str) -> Viewer:
-    """Return the viewer if their token has this scope.
+READ: Final = ("games:read",)
+PLAY: Final = ("games:play",)
+MANAGE: Final = FIRST_SCOPES
+"""What acts on one's account need: all that a first token has, so that a narrower one, which may
+be in other hands, can neither lock its owner out nor delete them."""
+
+
+def demand(who: Viewer | None, *scopes: str) -> Viewer:
+    """Return the viewer if their token has these scopes.
 
     Raises:
         TokenMissingError: There is no token.
-        ScopeMissingError: It lacks the scope.
+        ScopeMissingError: It lacks a scope.
     """
     if who is None:
         raise TokenMissingError("this needs a token: Authorization: Bearer ...")
-    if scope not in who.scopes:
-        raise ScopeMissingError(scope)
+    for scope in scopes:
+        if scope not in who.scopes:
+            raise ScopeMissingError(scope)
     return who
 
 

@@ -293,7 +293,7 @@ def create(
     """
     rules = table(ruleset)
     now, who = access.read_viewer(connection, token, instant)
-    who = access.demand(who, "games:play")
+    who = access.demand(who, *access.PLAY)
     if seed is None and spec != DEFAULT_SPEC:
         raise SeedNeededError(f"a hidden seed is of {DEFAULT_SPEC} only: give a seed for {spec}")
     used = drawn if seed is None else canonical_seed(spec, seed)
@@ -405,7 +405,7 @@ def _visible(
     """Return a game that the viewer may read: their own, or anybody's that has ended."""
     _, who, record = _read(connection, instant, token, game_id)
     if who is not None:
-        access.demand(who, "games:read")
+        access.demand(who, *access.READ)
     if record is None:
         access.not_found("game")
     if record.ended_at is None and (who is None or who.player != record.player):
@@ -531,7 +531,7 @@ def _act(
 ) -> State:
     while True:
         now, who, record = _read(connection, instant, token, game_id)
-        who = access.demand(who, "games:play")
+        who = access.demand(who, *access.PLAY)
         if record is None or record.player != who.player:
             access.not_found("game")
         if ply != record.ply:
@@ -618,7 +618,7 @@ def list_own(
 ) -> list[Summary]:
     """Return the viewer's games, newest first, those older than a given one."""
     _, who = access.read_viewer(connection, token, instant)
-    who = access.demand(who, "games:read")
+    who = access.demand(who, *access.READ)
     query = select(*_SUMMARY).where(games.c.player_id == who.player)
     if before is not None:
         query = query.where(games.c.id < before)

@@ -4,7 +4,7 @@ Only what lies face up is read here, and of the stock its number of cards, so th
 differ in unseen cards alone give equal answers.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ ROOT: Final = "/v1"
 
 def instant(value: datetime) -> str:
     """Return an instant as RFC 3339 in UTC with ms: ``2026-01-31T12:00:00.000Z``."""
+    # A database may tell its instants in the time zone that it is set to.
+    value = value.astimezone(UTC)
     return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
 
 

@@ -13,6 +13,8 @@ from werkzeug.test import TestResponse
 
 Json = dict[str, Any]
 
+NDJSON = "application/x-ndjson"
+
 
 class Contract:
     """The published contract, to which answers are held."""
@@ -36,11 +38,15 @@ class Contract:
             return
         media_type = response.mimetype
         assert media_type in content, f"{name} answers {response.status_code} as {media_type}"
-        validator = self._validator(f"{name} {response.status_code}", content[media_type]["schema"])
-        value = orjson.loads(response.data)
-        errors = [error.message for error in validator.iter_errors(value)]
-        assert not errors, f"{name} {response.status_code}: {errors[:3]} in {value}"
-        assert None not in _values(value), f"{name} answers with a null"
+        shape = content[media_type]
+        lines = [response.data]
+        if media_type == NDJSON:
+            shape, lines = {"schema": shape["x-item-schema"]}, response.data.splitlines()
+        validator = self._validator(f"{name} {response.status_code}", shape["schema"])
+        for value in map(orjson.loads, lines):
+            errors = [error.message for error in validator.iter_errors(value)]
+            assert not errors, f"{name} {response.status_code}: {errors[:3]} in {value}"
+            assert None not in _values(value), f"{name} answers with a null"
 
     def operation(self, method: str, path: str) -> Json | None:
         """Return what the contract says of the operation that a request is for, if there is one."""
@@ -165,6 +171,15 @@ def expect(response: TestResponse, status: int = 200) -> Json:
     assert response.status_code == status, response.get_data(as_text=True)
     value: Json = orjson.loads(response.data)
     return value
+
+
+def told(response: TestResponse) -> list[Json]:
+    """Return the lines of a stream before its last, which must tell that it is whole."""
+    assert response.status_code == 200, response.get_data(as_text=True)
+    assert response.mimetype == NDJSON
+    *values, end = map(orjson.loads, response.get_data().splitlines())
+    assert end == {"end": True, "count": len(values)}
+    return values
 
 
 @dataclass

@@ -186,16 +186,30 @@ def rules(session: Session) -> None:
 
 
 def players(session: Session) -> None:
-    """Becoming a player; whose token it is from then on."""
-    show = session.show
+    """Becoming a player; whose token it is from then on; what else a player may do."""
+    show, refuse = session.show, session.refuse
     made = show("ada", "A new player", "POST", "/v1/players", {"name": "Ada"})
     session.token = made["token"]
     show("ada", "Whose token it is", "GET", "/v1/players/me")
     show("one-token", "The first token", "GET", "/v1/tokens")
+    bot = {"scopes": ["games:read", "games:play"], "days": 90}
+    minted = show("for-a-bot", "A token for a bot", "POST", "/v1/tokens", bot)
+    wide = {"scopes": ["games:read", "admin"]}
+    refuse("scope-missing", "POST", "/v1/tokens", wide)
+    show("two-tokens", "A token and one that it minted", "GET", "/v1/tokens")
+    family = f"/v1/tokens/{minted['id']}?minted=true"
+    show("with-minted", "A token and what it minted are revoked", "DELETE", family)
+    name = {"name": "Ada Lovelace"}
+    show("other-name", "Another name", "PATCH", "/v1/players/me", name)
+    show("all-rows", "A player without games", "GET", "/v1/players/me/export")
     other = session.ask("POST", "/v1/players", {"name": "Bea"})["token"]
     spare = session.ask("GET", "/v1/tokens", token=other)["tokens"][0]["id"]
     show("gone", "A token is revoked", "DELETE", f"/v1/tokens/{spare}", token=other)
-    session.refuse("token-invalid", "GET", "/v1/players/me", token=other)
+    refuse("token-invalid", "GET", "/v1/players/me", token=other)
+    other = session.ask("POST", "/v1/players", {"name": "Cy"})["token"]
+    show("all-gone", "All tokens are revoked", "DELETE", "/v1/tokens", token=other)
+    other = session.ask("POST", "/v1/players", {"name": "Di"})["token"]
+    show("deleted", "A player is deleted", "DELETE", "/v1/players/me", token=other)
 
 
 def games(session: Session) -> None:
@@ -283,8 +297,6 @@ def requests(session: Session, url: str) -> None:
     text = {"Content-Type": "text/plain"}
     refuse("unsupported-media-type", "POST", "/v1/games", data=b"royal", headers=text)
     refuse("body-too-large", "POST", "/v1/games", data=b" " * 70_000)
-    session.change("UPDATE tokens SET scopes = '{games:play}' WHERE revoked_at IS NULL")
-    refuse("scope-missing", "GET", "/v1/games")
 
     database = Database(url)
     closed = create_app(Settings(registration="closed"), database)

@@ -1,4 +1,4 @@
-"""Imported replays, idempotency keys, players that have gone, ended games in order."""
+"""Imported replays, idempotency keys, players that have gone, games in play and ended."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,6 +12,13 @@ depends_on = None
 def upgrade() -> None:
     instant = sa.DateTime(timezone=True)
     op.add_column("players", sa.Column("deleted_at", instant))
+    op.add_column("tokens", sa.Column("minted_by", sa.Uuid()))
+    op.create_index(
+        op.f("ix_games_player_id"),
+        "games",
+        ["player_id"],
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
     op.create_index(
         op.f("ix_games_player_id_ended_at_id"),
         "games",
@@ -56,4 +63,6 @@ def downgrade() -> None:
     op.drop_table("idempotency_keys")
     op.drop_table("imports")
     op.drop_index(op.f("ix_games_player_id_ended_at_id"), table_name="games")
+    op.drop_index(op.f("ix_games_player_id"), table_name="games")
+    op.drop_column("tokens", "minted_by")
     op.drop_column("players", "deleted_at")

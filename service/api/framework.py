@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from hashlib import sha256
 from inspect import cleandoc
@@ -16,7 +16,7 @@ import orjson
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from service import tokens
+from service import tokens, view
 from service.access import TokenInvalidError
 from service.api import problems, schemas
 from service.api.limits import Limits
@@ -34,6 +34,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
 
+NDJSON: Final = "application/x-ndjson"
+"""Media type of a stream of JSON texts, one a line."""
+
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
 _BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type")
 _TOO_MANY: Final = 429
@@ -41,6 +44,7 @@ _ALWAYS: Final = ("malformed-request", "invalid-request", "rate-limited", "inter
 _HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
+_LINE: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATETIME
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -137,6 +141,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         body: type[ma.Schema] | None = None,
         query: type[ma.Schema] | None = None,
         bearer: Literal["none", "taken", "needed"] = "none",
+        needs: tuple[str, ...] = (),
         keyed: bool = False,
         rate: Literal["", "moves", "players"] = "",
         fails: tuple[str, ...] = (),
@@ -160,6 +165,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             body: Schema of the request's body.
             query: Schema of the request's query; without it the query must be empty.
             bearer: Whether it takes or needs a token.
+            needs: The scopes that the token must have, as the use case demands them.
             keyed: Whether it takes an `Idempotency-Key`, which :func:`given_key` returns.
             rate: Which rate limit it counts for, unless for `reads` or, not a GET, `writes`.
             fails: Codes of problems that it can answer with, beside those that follow from the
@@ -187,8 +193,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             fails = (*fails, "idempotency-key-reused")
         if bearer != "none":
             fails = (*fails, *_BEARER)
-            needs: dict[str, list[str]] = {"token": []}
-            doc["security"] = [needs] if bearer == "needed" else [{}, needs]
+            token = {"token": list(needs)}
+            doc["security"] = [token] if bearer == "needed" else [{}, token]
         if "ETag" in headers:
             answers.append(self.alt_response(304, description="As the client has it"))
         fails = tuple(dict.fromkeys((*fails, *_ALWAYS)))
@@ -201,7 +207,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         ]
 
         def decorate(view: View) -> View:
-            described: Any = self.doc(description=cleandoc(view.__doc__ or ""))(view)
+            told = cleandoc(view.__doc__ or "") + _scopes_told(needs)
+            described: Any = self.doc(description=told)(view)
             for describe in answers:
                 described = describe(described)
 
@@ -230,6 +237,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             headers=_described(_HEADERS.get(status, ())),
         )
         return documented
+
+
+def _scopes_told(scopes: tuple[str, ...]) -> str:
+    if not scopes:
+        return ""
+    names = ", ".join(f"`{scope}`" for scope in scopes)
+    return f"\n\nScope{'s' * (len(scopes) > 1)} of the token: {names}."
 
 
 def _described(headers: Iterable[str]) -> dict[str, Any] | None:
@@ -350,6 +364,28 @@ def answer(value: Any, status: int = 200, media_type: str = "application/json") 
     response = Response(orjson.dumps(value), status=status, mimetype=media_type)
     response.headers["Cache-Control"] = "private, no-store"
     return response
+
+
+def lines(values: Iterator[Any]) -> Response:
+    """Return values as a stream of JSON texts, one a line, the last of which counts the others.
+
+    What cannot be read any more ends the stream without that line.
+    """
+
+    def rendered() -> Iterator[bytes]:
+        count = 0
+        for count, value in enumerate(values, 1):  # noqa: B007
+            yield orjson.dumps(value, default=_plain, option=_LINE)
+        yield orjson.dumps({"end": True, "count": count}, option=_LINE)
+
+    response = Response(rendered(), mimetype=NDJSON)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _plain(value: Any) -> str:
+    """Return the text of an instant, or of bytes."""
+    return value.hex() if isinstance(value, bytes) else view.instant(value)
 
 
 def tagged(value: Any, media_type: str = "application/json", *, public: bool = False) -> Response:

@@ -7,15 +7,18 @@ from uuid import UUID
 
 from flask import Response, request, url_for
 
-from service import __version__, games, players, tokens, view
+from service import __version__, access, games, players, tokens, view
+from service.access import Viewer
 from service.api import schemas
 from service.api.framework import (
     MAX_BODY_BYTES,
+    NDJSON,
     Blueprint,
     answer,
     database,
     given_key,
     limits,
+    lines,
     read_body,
     run,
     settings,
@@ -188,15 +191,119 @@ def _player(player: Player) -> Json:
     return {"id": str(player.id), "name": player.name}
 
 
-@people.operation("GET", "/v1/players/me", "getMe", "Who I am", schemas.Me, bearer="needed")
+@people.operation(
+    "GET",
+    "/v1/players/me",
+    "getMe",
+    "Who I am",
+    schemas.Me,
+    bearer="needed",
+    needs=access.READ,
+)
 def get_me() -> Response:
     """The player whose token this is, and what the token is good for."""
-    player, who = run(players.me)
+    return _me(*run(players.me))
+
+
+def _me(player: Player, who: Viewer) -> Response:
     return answer({"player": _player(player), "scopes": who.scopes, "token": str(who.token)})
 
 
 @people.operation(
-    "GET", "/v1/tokens", "listTokens", "My tokens", schemas.TokenList, bearer="needed"
+    "PATCH",
+    "/v1/players/me",
+    "renamePlayer",
+    "Change my name",
+    schemas.Me,
+    body=schemas.PlayerChange,
+    bearer="needed",
+    needs=access.MANAGE,
+)
+def rename_player(body: Json) -> Response:
+    """Take another name. Games and replays are as they were: they name players by their ids."""
+    return _me(*run(players.rename, body["name"]))
+
+
+@people.operation(
+    "DELETE",
+    "/v1/players/me",
+    "deletePlayer",
+    "Delete me",
+    None,
+    status=204,
+    bearer="needed",
+    needs=access.MANAGE,
+)
+def delete_player() -> Response:
+    """Delete the player: name, tokens, imports and games in play. It cannot be taken back.
+
+    Games that have ended stay, as those of a player without a name, so that their replays can be
+    read and verified as before.
+    """
+    run(players.leave, transaction=True)
+    return Response(status=204)
+
+
+@people.operation(
+    "GET",
+    "/v1/players/me/export",
+    "exportPlayer",
+    "All that is held of me",
+    schemas.ExportLine,
+    media_type=NDJSON,
+    bearer="needed",
+    needs=access.READ,
+)
+def export_player() -> Response:
+    """Every row of every table that is about the player, one a line.
+
+    Left out are the hashes of tokens, and seeds of games in play that are kept from their player.
+    The last line is `{"end": true, "count": N}`: without it the export is not complete.
+    """
+    player, _ = run(players.me)
+    rows = players.export(database(), player.id)
+    return lines({"table": table, "row": row} for table, row in rows)
+
+
+@people.operation(
+    "POST",
+    "/v1/tokens",
+    "createToken",
+    "Mint a token",
+    schemas.MintedToken,
+    status=201,
+    body=schemas.NewToken,
+    bearer="needed",
+)
+def create_token(body: Json) -> Response:
+    """Make a further token for the same player, whose text is shown this once.
+
+    It is good for nothing that the token used here is not good for, and for no longer: the token
+    must have every scope that is asked for.
+
+    If the answer is lost, mint another token and revoke that one: an `Idempotency-Key` is ignored
+    here, since the token's text is kept nowhere to be told again.
+    """
+    text = tokens.draw()
+    made = run(
+        players.mint,
+        token_id=new_id(),
+        text=text,
+        scopes=tuple(dict.fromkeys(body["scopes"])),
+        days=body.get("days"),
+        transaction=True,
+    )
+    return answer({**_token(made), "token": text}, 201)
+
+
+@people.operation(
+    "GET",
+    "/v1/tokens",
+    "listTokens",
+    "My tokens",
+    schemas.TokenList,
+    bearer="needed",
+    needs=access.READ,
 )
 def list_tokens() -> Response:
     """One's tokens, newest first, revoked ones included; never their texts."""
@@ -209,7 +316,27 @@ def _token(token: players.Token) -> Json:
         for name in ("created_at", "expires_at", "revoked_at", "last_used_at")
         if (value := getattr(token, name)) is not None
     }
-    return {"id": str(token.id), "scopes": token.scopes, **instants}
+    minted = {} if token.minted_by is None else {"minted_by": str(token.minted_by)}
+    return {"id": str(token.id), "scopes": token.scopes, **instants, **minted}
+
+
+@people.operation(
+    "DELETE",
+    "/v1/tokens",
+    "revokeTokens",
+    "Revoke all my tokens",
+    None,
+    status=204,
+    bearer="needed",
+    needs=access.MANAGE,
+)
+def revoke_tokens() -> Response:
+    """Revoke every token of the player, this one included: no one can act as them any more.
+
+    Mint no token first: it would be revoked too. To keep one, revoke the others one by one.
+    """
+    run(players.revoke_all, transaction=True)
+    return Response(status=204)
 
 
 @people.operation(
@@ -219,12 +346,19 @@ def _token(token: players.Token) -> Json:
     "Revoke a token",
     None,
     status=204,
+    query=schemas.RevocationQuery,
     bearer="needed",
     fails=("not-found",),
 )
-def revoke_token(token_id: UUID) -> Response:
-    """Revoke one of one's tokens, which may be this one. It is refused from the next request on."""
-    run(players.revoke, token_id)
+def revoke_token(query: Json, token_id: UUID) -> Response:
+    """Revoke one of one's tokens: from the next request on it is refused.
+
+    Those that were minted by it stay good, unless `minted=true` revokes them too: that is all that
+    a client to which it was given may have. A token of any scopes may revoke itself, and with
+    `minted=true` what it minted; another one only a token with all the scopes of a first one:
+    `games:read`, `games:play`, `tournaments:join`.
+    """
+    run(players.revoke, token_id, minted=query["minted"] == "true", transaction=True)
     return Response(status=204)
 
 
@@ -238,6 +372,7 @@ def revoke_token(token_id: UUID) -> Response:
     headers=("Location",),
     body=schemas.NewGame,
     bearer="needed",
+    needs=access.PLAY,
     keyed=True,
     fails=("bad-seed", "seed-needed"),
 )
@@ -273,6 +408,7 @@ def create_game(body: Json) -> Response:
     headers=("Link",),
     query=schemas.ListQuery,
     bearer="needed",
+    needs=access.READ,
     fails=("unknown-cursor",),
 )
 def list_games(query: Json) -> Response:
@@ -311,6 +447,7 @@ def _from_cursor(cursor: str) -> UUID:
     headers=("ETag",),
     query=schemas.PlyQuery,
     bearer="taken",
+    needs=access.READ,
     fails=(*_GAME, "ply-not-reached"),
 )
 def get_game(query: Json, game_id: UUID) -> Response:
@@ -330,6 +467,7 @@ def get_game(query: Json, game_id: UUID) -> Response:
     body=schemas.Moves,
     bearer="needed",
     rate="moves",
+    needs=access.PLAY,
     fails=(*_MOVES, *_ACTS),
 )
 def make_moves(body: Json, game_id: UUID) -> Response:
@@ -351,6 +489,7 @@ def make_moves(body: Json, game_id: UUID) -> Response:
     body=schemas.Act,
     bearer="needed",
     rate="moves",
+    needs=access.PLAY,
     fails=("undo-off", "nothing-to-undo", *_ACTS),
 )
 def undo_move(body: Json, game_id: UUID) -> Response:
@@ -370,6 +509,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
     body=schemas.Act,
     bearer="needed",
     rate="moves",
+    needs=access.PLAY,
     fails=_ACTS,
 )
 def resign_game(body: Json, game_id: UUID) -> Response:
@@ -386,6 +526,7 @@ def resign_game(body: Json, game_id: UUID) -> Response:
     media_type=MEDIA_TYPE,
     headers=("ETag",),
     bearer="taken",
+    needs=access.READ,
     fails=_GAME,
 )
 def get_replay(game_id: UUID) -> Response:

@@ -12,6 +12,7 @@ from service.engine.deals import DEFAULT_SPEC
 from service.engine.game import LOG_LIMIT
 from service.games import MAX_BATCH
 from service.settings import LONGEST_WINDOW
+from service.tokens import SCOPES
 
 _FAMILIES: Final = "|".join(
     dict.fromkeys(family.name for row in RULESETS.values() for family in row.families)
@@ -178,14 +179,48 @@ _CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _SPACES: Final = r" \xa0\u1680\u2000-\u200f\u202f\u205f\u3000\ufeff"
 
 
-class NewPlayer(Schema):
-    """A player to be."""
-
-    name = text(
+def _name() -> fields.String:
+    return text(
         rf"[^{_CONTROLS}{_SPACES}]([^{_CONTROLS}]{{0,38}}[^{_CONTROLS}{_SPACES}])?",
         "Shown to others, 1 to 40 characters on one line, no space at either end",
         "Ada",
         required=True,
+    )
+
+
+class NewPlayer(Schema):
+    """A player to be."""
+
+    name = _name()
+
+
+class PlayerChange(Schema):
+    """What is to change of a player."""
+
+    name = _name()
+
+
+class NewToken(Schema):
+    """A token to be."""
+
+    scopes = fields.List(
+        _words(SCOPES, "A scope"),
+        required=True,
+        validate=validate.Length(1, len(SCOPES)),
+        metadata={"description": "What it is to be good for; none that the token used here lacks"},
+    )
+    days = integer(
+        1, 3650, "Days until it expires; left out, it is good for as long as the token used here"
+    )
+
+
+class RevocationQuery(Schema):
+    """How far a revocation goes."""
+
+    minted = _words(
+        ("true", "false"),
+        "Whether the tokens that were minted by it, and by those, are revoked as well",
+        load_default="false",
     )
 
 
@@ -429,6 +464,26 @@ class Token(Schema):
     expires_at = _instant("When it expires")
     revoked_at = _instant("When it was revoked")
     last_used_at = _instant("When it was last used, to the minute")
+    minted_by = fields.String(
+        metadata={"description": "The token that minted it, if one did", "format": "uuid"}
+    )
+
+
+class MintedToken(Token):
+    """A further token, whose text is shown this once."""
+
+    token = fields.String(required=True, metadata={"description": "The token's text"})
+
+
+class ExportLine(Schema):
+    """A line of an export: a row of a table, or at the end their number."""
+
+    table = fields.String(metadata={"description": "The table"})
+    row = fields.Dict(
+        metadata={"description": "Its columns that are not empty; bytes are told as hex digits"}
+    )
+    end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
+    count = integer(0, 2**53 - 1, "Number of lines before the last")
 
 
 class TokenList(Schema):

@@ -11,7 +11,7 @@ from flask import Flask
 
 from service import __version__
 from service.api import examples
-from service.api.framework import Api
+from service.api.framework import NDJSON, Api
 from service.api.resources import BLUEPRINTS
 
 DESCRIPTION: Final = """\
@@ -28,6 +28,9 @@ same key gives the same thing, another request with it is refused.
 
 **Errors** are problem documents (RFC 9457): `code` is stable, `detail` is for people. A refused
 request changes nothing.
+
+**Streams** are lines of JSON, `application/x-ndjson`; `x-item-schema` says what a line is. The last
+line tells their number: without it the stream is not complete.
 
 **Absent, not null**: members without a value are left out.
 """
@@ -56,8 +59,22 @@ def publish(app: Flask) -> dict[str, Any]:
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()
+    _tell_lines(document)
     examples.include(document)
     return {name: document[name] for name in _ORDER}
+
+
+def _tell_lines(document: dict[str, Any]) -> None:
+    """Tell of streams what they are, a text, and beside it what a line of them is.
+
+    OpenAPI 3.1 has no word for that; 3.2 has `itemSchema`.
+    """
+    for _, _, operation in examples.operations(document):
+        for answer in operation["responses"].values():
+            content = answer.get("content", {}).get(NDJSON)
+            if content is not None:
+                content["x-item-schema"] = content["schema"]
+                content["schema"] = {"type": "string"}
 
 
 class _Dumper(yaml.SafeDumper):

@@ -56,6 +56,8 @@ tokens = Table(
     # Labelled SHA-256 of the token's text, which is stored nowhere.
     Column("hash", LargeBinary, nullable=False, unique=True),
     Column("scopes", ARRAY(Text), nullable=False),
+    # The player's other token that asked for this one, if one did.
+    Column("minted_by", Uuid),
 )
 
 games = Table(
@@ -85,6 +87,8 @@ games = Table(
     CheckConstraint("status IN ('won', 'lost', 'resigned', 'timed-out')", name="status_is_known"),
     # A player's games, newest first; ids grow with time.
     Index("ix_games_player_id_id", "player_id", "id"),
+    # What is in play, to be counted. No move changes what it holds.
+    Index("ix_games_player_id", "player_id", postgresql_where=text("ended_at IS NULL")),
     # What has ended, in the order in which it did: for exports that go on where the last one ended.
     Index(
         "ix_games_player_id_ended_at_id",

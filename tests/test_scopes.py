@@ -1,0 +1,133 @@
+"""Every operation with every kind of token: what the contract says of scopes is what happens."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import yaml
+from client import Client, Json, Person, problem, unknown_id
+from werkzeug.test import TestResponse
+
+from service import players, tokens
+from service.access import MANAGE, PLAY, READ
+from service.api.examples import operations
+from service.store.database import Database
+from service.tokens import FIRST_SCOPES, SCOPES
+
+DOCUMENT: Json = yaml.safe_load((Path(__file__).parents[1] / "openapi.yaml").read_text())
+OPERATIONS = {
+    operation["operationId"]: (method.upper(), path, operation)
+    for path, method, operation in operations(DOCUMENT)
+    if "security" in operation
+}
+TOKENS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    **{scope: (scope,) for scope in SCOPES},
+    "those of a first token": FIRST_SCOPES,
+    **{f"all but {scope}": tuple(one for one in SCOPES if one != scope) for scope in SCOPES},
+    "all": SCOPES,
+}
+BY_REQUEST = {
+    "createToken": "each scope that is asked for",
+    "revokeToken": "none to revoke itself, all of a first token to revoke another",
+}
+"""Operations that need scopes, or none, by what is asked of them; see test_accounts.py."""
+
+
+def needed(name: str) -> list[str]:
+    """Return the scopes that an operation needs, as the contract says."""
+    scopes: list[str] = OPERATIONS[name][2]["security"][-1]["token"]
+    return scopes
+
+
+@dataclass
+class Holder:
+    """A player with a token of some scopes."""
+
+    owner: Person
+    person: Person
+    token: UUID
+    scopes: tuple[str, ...]
+
+    def ask(self, name: str, client: Client | None = None) -> TestResponse:
+        """Return the answer to a request that would succeed with a token that is good for it."""
+        method, path, operation = OPERATIONS[name]
+        game = self.owner.create("royal")
+        if name == "undoMove":
+            game = self.owner.move(game, game["legal_moves"][0])
+        ids = {"game_id": game["id"], "token_id": str(self.token)}
+        for parameter in re.findall("{(.*?)}", path):
+            path = path.replace(f"{{{parameter}}}", ids.get(parameter) or unknown_id())
+        body: Any = None
+        if name == "createToken":
+            body = {"scopes": self.scopes or FIRST_SCOPES}
+        elif name in {"undoMove", "resignGame"}:
+            body = {"ply": game["ply"]}
+        elif "requestBody" in operation:
+            (content,) = operation["requestBody"]["content"].values()
+            body = next(iter(content["examples"].values()))["value"]
+        return (client or self.person).ask(method, path, body)
+
+
+def holder(ada: Person, database: Database, scopes: tuple[str, ...]) -> Holder:
+    text, token = tokens.draw(), uuid4()
+    now = database.now()
+    database.run(
+        lambda connection: players.give_token(
+            connection, now, token, UUID(ada.id), text, scopes, None
+        )
+    )
+    return Holder(ada, replace(ada, token=text), token, scopes)
+
+
+@pytest.mark.parametrize("held", TOKENS)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_token_is_good_for_what_the_contract_says_and_for_nothing_else(
+    ada: Person, database: Database, name: str, held: str
+) -> None:
+    scopes = TOKENS[held]
+    lacking = [scope for scope in needed(name) if scope not in scopes]
+    if name == "createToken" and not scopes:
+        lacking = list(FIRST_SCOPES)
+
+    answer = holder(ada, database, scopes).ask(name)
+
+    if lacking:
+        refused = problem(answer)
+        assert refused == (403, "scope-missing")
+        assert refused.body["required_scope"] == lacking[0]
+    else:
+        assert answer.status_code in {200, 201, 204}, answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_revoked_token_is_good_for_nothing(ada: Person, database: Database, name: str) -> None:
+    revoked = holder(ada, database, SCOPES)
+    ada.ask("DELETE", f"/v1/tokens/{revoked.token}")
+
+    assert problem(revoked.ask(name)) == (401, "token-invalid")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_without_a_token_nothing_is_had_that_needs_one(
+    ada: Person, client: Client, database: Database, name: str
+) -> None:
+    answer = holder(ada, database, SCOPES).ask(name, client)
+
+    if {} in OPERATIONS[name][2]["security"]:
+        # The game is in play, and so its player's alone.
+        assert problem(answer) == (404, "not-found")
+    else:
+        assert problem(answer) == (401, "token-missing")
+
+
+def test_the_contract_says_in_words_too_which_scopes_a_token_needs() -> None:
+    for name, (_, _, operation) in OPERATIONS.items():
+        told = re.search(r"Scopes? of the token: (.*)\.$", operation["description"])
+        found = re.findall("`(.*?)`", told[1]) if told else []
+        assert found == needed(name)
+        assert bool(found) != (name in BY_REQUEST)
+        assert tuple(found) in {READ, PLAY, MANAGE, ()}
