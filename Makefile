@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NODE_MODULES := examples/typescript/node_modules
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 
 .PHONY: help serve test lint unit redis bench crash examples openapi lock clean
@@ -23,6 +24,12 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/serve.stamp
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
+# By the npm of the wheel of Node.js that the tests need.
+$(NODE_MODULES): examples/typescript/package-lock.json $(VENV)/dev.stamp
+	@echo "Installing what the TypeScript example needs ..."
+	@cd examples/typescript && PATH=$(CURDIR)/$(BIN):$$PATH npm ci --silent
+	@touch $@
+
 serve: $(VENV)/serve.stamp ## Run the service on http://127.0.0.1:8000 with a database of its own
 	@exec $(BIN)/rendezvous serve
 
@@ -36,7 +43,7 @@ lint: $(VENV)/dev.stamp ## Style, types and the direction of imports
 	$(BIN)/lint-imports
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
-unit: $(VENV)/dev.stamp ## The tests, with branch coverage
+unit: $(VENV)/dev.stamp $(NODE_MODULES) ## The tests, with branch coverage
 	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 redis: $(VENV)/dev.stamp ## Rate limits that processes share, in a real Redis, which it installs on Debian as root
@@ -65,4 +72,4 @@ lock: $(VENV)/dev.stamp ## Write the locks in requirements/ anew from pyproject.
 	$(COMPILE) --extra server --extra embedded --group dev -o requirements/dev.txt
 
 clean: ## Remove what was built here
-	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(NODE_MODULES)

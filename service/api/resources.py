@@ -464,7 +464,7 @@ def get_game(query: Json, game_id: UUID) -> Response:
     "makeMoves",
     "Make moves",
     schemas.Game,
-    body=schemas.Moves,
+    body=schemas.Batch,
     bearer="needed",
     rate="moves",
     needs=access.PLAY,
@@ -543,12 +543,14 @@ def get_replay(game_id: UUID) -> Response:
     "/v1/replays/verify",
     "verifyReplay",
     "Verify a replay document",
-    schemas.Verdict,
+    schemas.Verification,
     fails=("body-too-large", "unsupported-media-type"),
     requestBody={
         "required": True,
-        "description": "The document. Whatever comes is judged; what is no replay is `invalid`.",
-        "content": {MEDIA_TYPE: {"schema": {}}, "application/json": {"schema": {}}},
+        "description": "The document. Whatever comes is judged; what is no replay is `invalid`. "
+        f"`{MEDIA_TYPE}` is taken as well.",
+        # One media type: of two that are JSON, generators of clients make what does not run.
+        "content": {"application/json": {"schema": schemas.Replay}},
     },
 )
 def verify_replay() -> Response:

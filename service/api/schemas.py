@@ -158,7 +158,7 @@ class Command(Schema):
     card = _card("The card that is meant; if given, it must be the one that moves")
 
 
-class Moves(Schema):
+class Batch(Schema):
     """Moves, made all or not at all."""
 
     ply = _ply("The ply that the client saw")
@@ -652,7 +652,7 @@ class ReplayResult(Schema):
     position = fields.String(required=True, metadata={"description": "Text of the position"})
 
 
-class Verdict(Schema):
+class Verification(Schema):
     """What the verifier says of a document."""
 
     verdict = _words(("valid", "invalid", "incomplete", "unsupported"), "The whole", required=True)
