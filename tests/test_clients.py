@@ -68,12 +68,11 @@ def python_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the generated Python client, and the example that uses it."""
     folder = tmp_path_factory.mktemp("python")
     shutil.copy(PYTHON / "generated.py", folder)
-    (folder / "config.yaml").write_text("post_hooks: []\n")
     said = run(
         BIN / "openapi-python-client",
         "generate",
         *("--path", CONTRACT, "--output-path", folder / "rendezvous_client"),
-        *("--meta", "none", "--config", "config.yaml"),
+        *("--meta", "none", "--config", PYTHON / "openapi-python-client.yaml"),
         cwd=folder,
     )
     assert re.fullmatch(r"Generating \S+\s*", said), said

@@ -1,7 +1,8 @@
 """A game by the client that openapi-python-client generates from the contract.
 
-openapi-python-client generate --path ../../openapi.yaml --output-path rendezvous_client --meta none
-    RENDEZVOUS_URL=http://127.0.0.1:8000 python generated.py
+openapi-python-client generate --path ../../openapi.yaml --meta none
+    --output-path rendezvous_client --config openapi-python-client.yaml
+RENDEZVOUS_URL=http://127.0.0.1:8000 python generated.py
 """
 
 import os
