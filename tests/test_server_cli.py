@@ -125,6 +125,16 @@ def workers(running: Rendezvous) -> list[int]:
     return children(master(running))
 
 
+@contextmanager
+def heeded(number: int) -> Iterator[None]:
+    """Have programs that are started heed a signal, also where nohup has these tests ignore it."""
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 class TestServing:
     def test_it_announces_itself_when_ready_and_stops_without_a_trace(self, fresh: Path) -> None:
         with serve(fresh) as running:
@@ -153,7 +163,7 @@ class TestServing:
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_it_can_be_stopped_before_it_is_ready(self, fresh: Path, number: int) -> None:
-        with serve(fresh) as running:
+        with heeded(signal.SIGHUP), serve(fresh) as running:
             await_(fresh.exists)
             code = running.end(number)
 
