@@ -39,6 +39,7 @@ def sample_answers() -> tuple[list[Any], list[Any]]:
     """Return real answers to moves and to reads: for each ply of a sample game one of each."""
     [line] = islice(long_lines("sample"), 1)
     moved, read = [], []
+    events_at = Settings().events_at
     for ply in range(len(line.moves) + 1):
         record = games.Record(
             id=new_id(),
@@ -57,8 +58,8 @@ def sample_answers() -> tuple[list[Any], list[Any]]:
         )
         game = line.game(ply - 1) if ply else line.game()
         applied = games._attempt(game, line.moves[ply - 1 : ply], new=True) if ply else []  # noqa: SLF001
-        read.append(view.game(games._state(record, game, [0] * ply, None)))  # noqa: SLF001
-        moved.append(view.game(games._state(record, game, [0] * ply, applied)))  # noqa: SLF001
+        read.append(view.game(games._state(record, game, [0] * ply, None), events_at))  # noqa: SLF001
+        moved.append(view.game(games._state(record, game, [0] * ply, applied), events_at))  # noqa: SLF001
     return moved, read
 
 

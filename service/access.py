@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, FromClause, bindparam, func, literal, select, update
 
+from service import tokens as texts
 from service.engine.errors import RendezvousError
 from service.store.database import Instant, Statement
 from service.store.tables import tokens
@@ -63,6 +64,30 @@ class Viewer:
     token: UUID
     scopes: tuple[str, ...]
     until: datetime | None
+
+
+def read_bearer(header: str | None) -> bytes | None:
+    """Return the fingerprint of the token in an Authorization header.
+
+    None without a header; nothing, of length 0, where it has no token of ours.
+    """
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not texts.is_well_formed(token):
+        return b""
+    return texts.fingerprint(token)
+
+
+def sound(token: bytes | None) -> bytes | None:
+    """Return what :func:`read_bearer` gave, if it is no token or one of ours.
+
+    Raises:
+        TokenInvalidError: The header has no token of ours; the database need not be asked.
+    """
+    if token == b"":
+        raise TokenInvalidError("Authorization holds no token of this service")
+    return token
 
 
 COLUMNS: Final = (

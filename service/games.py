@@ -202,6 +202,15 @@ class State:
     digest: str
     applied: tuple[Applied, ...] | None = None
 
+    def without_applied(self) -> "State":
+        """Return it as a read gives it."""
+        return replace(self, applied=None)
+
+    def digest_at(self, ply: int) -> str:
+        """Return the digest of its header and its first entries."""
+        texts = [entry.text for entry in self.game.entries[:ply]]
+        return digest(canonical(self.header), texts, self.times[:ply])
+
     @property
     def revealed_seed(self) -> str | None:
         """The seed of a deal that was hidden, once the game has ended."""
@@ -379,7 +388,7 @@ def read(
         NotFoundError: There is no such game for this viewer.
         PlyNotReachedError: It has not so many entries.
     """
-    record = _visible(connection, instant, token, game_id)
+    record, _ = look(connection, instant, token, game_id)
     if ply is not None and ply > record.ply:
         raise PlyNotReachedError(f"the game is at ply {record.ply}")
     game = record.replay(ply)
@@ -394,15 +403,21 @@ def export(
     Raises:
         NotFoundError: There is no such game for this viewer.
     """
-    record = _visible(connection, instant, token, game_id)
+    record, _ = look(connection, instant, token, game_id)
     state = _state(record, record.replay(), record.instants(), None)
     return document(state.header, state.game, state.times, seed=state.revealed_seed)
 
 
-def _visible(
+def look(
     connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
-) -> Record:
-    """Return a game that the viewer may read: their own, or anybody's that has ended."""
+) -> tuple[Record, Viewer | None]:
+    """Return the row of a game that the viewer may read, and who that is.
+
+    One's own games may be read, and anybody's that has ended.
+
+    Raises:
+        NotFoundError: There is no such game for this viewer.
+    """
     _, who, record = _read(connection, instant, token, game_id)
     if who is not None:
         access.demand(who, *access.READ)
@@ -410,7 +425,18 @@ def _visible(
         access.not_found("game")
     if record.ended_at is None and (who is None or who.player != record.player):
         access.not_found("game")
-    return record
+    return record, who
+
+
+def since(record: Record, ply: int) -> State:
+    """Return a game as it stands, and what its entries from a ply on did.
+
+    Raises:
+        BrokenLogError: The row is damaged.
+    """
+    game, times = record.replay(ply), record.instants()
+    applied = [_enter(game, entry) for entry in record.replay().entries[ply:]]
+    return _state(record, game, times, _timed(applied, times))
 
 
 def move(

@@ -2,11 +2,9 @@
 
 import logging
 import os
-import signal
 import socket
 import struct
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +15,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
 
-from service import signatures
+from service import child, signatures
 from service.app import create_app
 from service.settings import Settings
 from service.signatures import KeysError, SigningKeys
@@ -32,8 +30,6 @@ _LEFTOVERS: Final = 1.0
 
 _LEFTOVER_BYTES: Final = 1 << 20
 """... and its most bytes."""
-
-_PULSE: Final = 0.5
 
 
 class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
@@ -125,7 +121,9 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Flask:
         """Return the application; connections are made by each worker when it first needs one."""
         settings = self.settings
-        database = Database(settings.database_url, pool_size=settings.threads)
+        database = Database(
+            settings.database_url, pool_size=settings.threads, prepare=settings.prepares
+        )
         app = create_app(settings, database, self.signing)
         inner = app.wsgi_app
 
@@ -151,13 +149,6 @@ class _Body:
         return found
 
 
-def _end_with(parent: int) -> None:
-    """End this process in an orderly way when the one that started it is gone."""
-    while os.getppid() == parent:
-        time.sleep(_PULSE)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def _prepare(settings: Settings, schema_is_to: str) -> None:
     """Bring the database's schema to head, or see that it is there, or leave that to others.
 
@@ -167,7 +158,7 @@ def _prepare(settings: Settings, schema_is_to: str) -> None:
         DatabaseUnavailableError: The database cannot be reached.
     """
     try:
-        database = Database(settings.database_url)
+        database = Database(settings.database_url, prepare=settings.prepares)
     except ValueError as error:
         raise ValueError(f"DATABASE_URL is {error}") from error
     try:
@@ -200,14 +191,12 @@ def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone.
 
     Arguments: what to do first about the database's schema, `upgrade`, `check` or `leave`; the
-    descriptor of a socket that listens; and the number of the process that started this one, which
-    may be gone before this one can ask for it. Standard input is one line, the database's URL,
-    once it can be reached. Exits with `EX_CONFIG` if it cannot start and has said why.
+    descriptor of a socket that listens; and the number of the process that started this one. See
+    :func:`service.child.begin`. Exits with `EX_CONFIG` if it cannot start and has said why.
     """
     schema_is_to, listener, parent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     sys.argv = ["rendezvous"]
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    url = sys.stdin.readline().strip()
+    url = child.begin(parent)
     given = Settings.from_environment()
     settings = replace(given, database_url=url)
     try:

@@ -59,7 +59,8 @@ def _embedded(settings: Settings) -> Iterator[EmbeddedPostgres | None]:
 @contextmanager
 def _open(settings: Settings, postgres: EmbeddedPostgres | None) -> Iterator[Database]:
     try:
-        database = Database(postgres.url if postgres else settings.database_url)
+        url = postgres.url if postgres else settings.database_url
+        database = Database(url, prepare=settings.prepares)
     except ValueError as error:
         raise click.ClickException(f"DATABASE_URL is {error}") from error
     try:

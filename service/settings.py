@@ -10,6 +10,8 @@ from typing import Any, Final, Self
 from service.store.embedded import default_home
 
 _LAST_PORT: Final = 65535
+_SWITCH: Final = ("on", "off")
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 RATES: Final = ("moves", "reads", "writes", "players", "anonymous")
@@ -58,9 +60,20 @@ class Settings:
     database_url: str = _setting(
         "DATABASE_URL", "Postgres to use, 15 or later; without it an embedded one is run", ""
     )
+    database_prepare: str = _setting(
+        "DATABASE_PREPARE", "prepared statements: on, or off for an older PgBouncer", "on"
+    )
     home: str = _setting("RENDEZVOUS_HOME", "folder of the embedded database", str(default_home()))
     host: str = _setting("HOST", "address to listen on", "127.0.0.1")
     port: int = _setting("PORT", "port to listen on; 0 for any that is free", 8000)
+    stream_port: int = _setting(
+        "STREAM_PORT", "port of the live events; 0 for any that is free", 8001
+    )
+    stream_url: str = _setting(
+        "STREAM_URL", "where clients find that port, if not at HOST and STREAM_PORT", ""
+    )
+    streams: int = _setting("STREAMS", "most streams of events at once", 5000)
+    streams_per_token: int = _setting("STREAMS_PER_TOKEN", "and most of one token", 20)
     workers: int = _setting("WORKERS", "processes that answer requests", 2)
     threads: int = _setting("THREADS", "threads of each, and its most database connections", 4)
     trusted_proxies: int = _setting(
@@ -106,14 +119,22 @@ class Settings:
                     _number(one.metadata["variable"], text) if one.type is int else text
                 )
         settings = cls(**given)
-        if settings.port > _LAST_PORT:
-            raise SettingsError(f"PORT is at most {_LAST_PORT}, not {settings.port}")
-        if settings.registration not in {"open", "closed"}:
-            raise SettingsError(f"REGISTRATION is open or closed, not {settings.registration!r}")
+        for variable, port in (("PORT", settings.port), ("STREAM_PORT", settings.stream_port)):
+            if port > _LAST_PORT:
+                raise SettingsError(f"{variable} is at most {_LAST_PORT}, not {port}")
+        for variable, word, (one_word, other) in (
+            ("DATABASE_PREPARE", settings.database_prepare, _SWITCH),
+            ("REGISTRATION", settings.registration, ("open", "closed")),
+            ("RATE_LIMITS", settings.rate_limits, _SWITCH),
+        ):
+            if word not in {one_word, other}:
+                raise SettingsError(f"{variable} is {one_word} or {other}, not {word!r}")
+        if settings.stream_url and not re.fullmatch(r"https?://[^\s?#]+", settings.stream_url):
+            raise SettingsError(
+                f"STREAM_URL begins with http:// or https://, not {settings.stream_url!r}"
+            )
         if min(settings.workers, settings.threads) < 1:
             raise SettingsError("WORKERS and THREADS are 1 or more")
-        if settings.rate_limits not in {"on", "off"}:
-            raise SettingsError(f"RATE_LIMITS is on or off, not {settings.rate_limits!r}")
         if settings.redis_url and not re.match("rediss?://|redis[+]unix://", settings.redis_url):
             # It is not told back: it may hold a password.
             raise SettingsError("REDIS_URL is of the form redis://user:password@host:6379/0")
@@ -130,6 +151,22 @@ class Settings:
         if self.rate_limits == "off":
             return ()
         return tuple(_rate(name, getattr(self, f"rate_{name}")) for name in RATES)
+
+    @property
+    def reached_at(self) -> str:
+        """The host by which this machine reaches the address listened on, as URLs write it."""
+        host = _LOOPBACK.get(self.host, self.host)
+        return f"[{host}]" if ":" in host else host
+
+    @property
+    def events_at(self) -> str:
+        """The URL of the live events, without the path that begins with ``/v1``."""
+        return self.stream_url.rstrip("/") or f"http://{self.reached_at}:{self.stream_port}"
+
+    @property
+    def prepares(self) -> bool:
+        """Whether the database may keep statements prepared."""
+        return self.database_prepare == "on"
 
     @property
     def home_folder(self) -> Path:
@@ -169,6 +206,6 @@ def _rate(name: str, text: str) -> Rate:
 def listing() -> str:
     """Return the settings as lines for a person: variable, meaning, default."""
     return "\n".join(
-        f"{one.metadata['variable']:<17}{one.metadata['about']} [{one.default or 'none'}]"
+        f"{one.metadata['variable']:<19}{one.metadata['about']} [{one.default or 'none'}]"
         for one in fields(Settings)
     )

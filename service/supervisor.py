@@ -1,6 +1,6 @@
 """The command `serve`: it keeps the server's processes running and with them the embedded Postgres.
 
-The supervisor listens, and the server's processes inherit its socket. So a port that is taken
+The supervisor listens, and the server's processes inherit its sockets. So a port that is taken
 shows at once, and while they are started again connections wait instead of being refused.
 
 Here nothing of the server is imported, which takes most of a second. The server's own process
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Self
 
 import click
@@ -30,8 +31,6 @@ _PULSE: Final = 0.1
 _BACKLOG: Final = 2048
 TOLD: Final = os.EX_CONFIG
 """The server's exit code when it cannot start and has said why."""
-
-_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class ServeError(RuntimeError):
@@ -56,15 +55,20 @@ class StopSignal:
         self.given = True
 
 
-def listen(settings: Settings, stop: StopSignal) -> socket.socket:
-    """Return a socket that listens at the address of the settings.
+def listen(host: str, port: int, variable: str, stop: StopSignal) -> socket.socket:
+    """Return a socket that listens at an address.
 
     A port that is taken is waited for a little: a server that was killed lets go of it in seconds.
+
+    Args:
+        host: The host.
+        port: The port; 0 for any that is free.
+        variable: Which variable of the environment sets the port.
+        stop: Whether to stop waiting.
 
     Raises:
         ServeError: One cannot listen there.
     """
-    host, port = settings.host, settings.port
     until = time.monotonic() + _PORT_WITHIN
     while True:
         try:
@@ -78,8 +82,71 @@ def listen(settings: Settings, stop: StopSignal) -> socket.socket:
             if error.errno != errno.EADDRINUSE:
                 raise ServeError(f"cannot listen: {error.strerror}") from error
             if stop.given or time.monotonic() > until:
-                raise ServeError(f"port {port} of {host} is taken; PORT sets another") from error
+                text = f"port {port} of {host} is taken; {variable} sets another"
+                raise ServeError(text) from error
         time.sleep(_PULSE)
+
+
+class Child:
+    """A process of ours, which listens on a socket that the supervisor holds."""
+
+    def __init__(self, module: str, listener: socket.socket, environment: dict[str, str]) -> None:
+        """Prepare to run a module of the service."""
+        self._module = module
+        self._listener = listener
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *words: str) -> None:
+        """Start it; it waits to be told the database.
+
+        Args:
+            words: Its first arguments. The socket and our number follow.
+        """
+        descriptor = self._listener.fileno()
+        # -P: no folder named `service` where it is started from takes this one's place. And a
+        # session of its own: Ctrl-C is for the supervisor, which then stops it in good order.
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [
+                *(sys.executable, "-P", "-m", self._module),
+                *(*words, str(descriptor), str(os.getpid())),
+            ],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            pass_fds=[descriptor],
+            start_new_session=True,
+        )
+
+    def tell(self, database: str) -> None:
+        """Tell it its database."""
+        if self._process is not None and self._process.stdin is not None:
+            # If it has ended, that is noticed soon enough.
+            with suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(f"{database}\n".encode())
+
+    @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._process is not None
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs, or was never started."""
+        return None if self._process is None else self._process.poll()
+
+    def ask_to_end(self) -> None:
+        """Ask it to end in good order."""
+        if self._process is not None and self.code is None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Return when it has ended; what does not in time is made to."""
+        self.ask_to_end()
+        if self._process is not None:
+            try:
+                self._process.wait(_STOP_WITHIN)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 class Supervisor:
@@ -89,18 +156,24 @@ class Supervisor:
     whatever runs.
     """
 
-    def __init__(self, settings: Settings, stop: StopSignal, listener: socket.socket) -> None:
-        """Prepare to run the server on a socket that listens."""
-        self.settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        stop: StopSignal,
+        listener: socket.socket,
+        stream_listener: socket.socket,
+    ) -> None:
+        """Prepare to run the server and the streams, each on a socket that listens."""
+        self.settings = replace(settings, stream_port=stream_listener.getsockname()[1])
         self.stop = stop
-        self.listener = listener
-        self.host = _LOOPBACK.get(settings.host, settings.host)
         self.port: int = listener.getsockname()[1]
-        self.environment = dict(os.environ)
-        self._child: subprocess.Popen[bytes] | None = None
+        self._listeners = (listener, stream_listener)
+        self.environment = {**os.environ, "STREAM_URL": self.settings.events_at}
+        self._server = Child("service.server", listener, self.environment)
+        self._stream = Child("service.stream", stream_listener, self.environment)
 
     def __enter__(self) -> Self:
-        self._child = self._start("check" if self.settings.database_url else "upgrade")
+        self._server.start("check" if self.settings.database_url else "upgrade")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,49 +190,43 @@ class Supervisor:
             SystemExit: It did so and has said why.
         """
         database = postgres.url if postgres else self.settings.database_url
-        child = self._child or self._start("leave")
+        if not self._server.started:
+            self._server.start("leave")
         if not self.stop.given:  # one that waits to be told ends at once
-            _tell(child, database)
+            self._server.tell(database)
         ready = False
-        while not self.stop.given and child.poll() != 0:
-            if child.returncode is not None:
-                if child.returncode == TOLD:
+        while not self.stop.given and self._server.code != 0:
+            if self._server.code is not None:
+                if self._server.code == TOLD:
                     sys.exit(1)
                 if not ready:
                     raise ServeError("the server ended before it was ready: see above")
-                _say(f"the server ended with {child.returncode}; starting it again")
+                _say(f"the server ended with {self._server.code}; starting it again")
                 time.sleep(1)
-                child = self._child = self._start("leave")
-                _tell(child, database)
+                self._server.start("leave")
+                self._server.tell(database)
+            if self._stream.code is not None:
+                _say(f"the streams ended with {self._stream.code}; starting them again")
+                time.sleep(1)
+                self._stream.start()
+                self._stream.tell(database)
             if not ready and self._answers():
                 ready = True
-                host = f"[{self.host}]" if ":" in self.host else self.host
-                url = f"http://{host}:{self.port}"
+                # Only now: two that start at once take longer. Who comes early waits in line.
+                self._stream.start()
+                self._stream.tell(database)
+                url = f"http://{self.settings.reached_at}:{self.port}"
                 click.echo(f"Royal Rendezvous is served at {url} (docs: {url}/docs). Ctrl-C stops.")
             self._keep(postgres)
             time.sleep(_PULSE)
         _say("stopping ...")
         self._end()  # while the database is still there
 
-    def _start(self, schema: str) -> subprocess.Popen[bytes]:
-        """Start the server; it will `check` the database's schema, `upgrade` it, or `leave` it."""
-        descriptor = self.listener.fileno()
-        # -P: no folder named `service` where it is started from takes this one's place. And a
-        # session of its own: Ctrl-C is for the supervisor, which then stops it in good order.
-        return subprocess.Popen(  # noqa: S603 - our own program
-            [
-                *(sys.executable, "-P", "-m", "service.server"),
-                *(schema, str(descriptor), str(os.getpid())),
-            ],
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            pass_fds=[descriptor],
-            start_new_session=True,
-        )
-
     def _answers(self) -> bool:
         """Whether the server is ready. Not by urllib, which would ask a proxy."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=1)
+        connection = http.client.HTTPConnection(
+            self.settings.reached_at.strip("[]"), self.port, timeout=1
+        )
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.client.OK
@@ -178,21 +245,12 @@ class Supervisor:
             _say(f"{error}; trying again")
 
     def _end(self) -> None:
-        self.listener.close()
-        if self._child is None or self._child.poll() is not None:
-            return
-        self._child.terminate()
-        try:
-            self._child.wait(_STOP_WITHIN)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._child.pid, signal.SIGKILL)
-
-
-def _tell(server: subprocess.Popen[bytes], database: str) -> None:
-    """Tell a server its database, which it waits for."""
-    if server.stdin is not None:
-        with suppress(BrokenPipeError), server.stdin as pipe:  # its end is noticed soon enough
-            pipe.write(f"{database}\n".encode())
+        for listener in self._listeners:
+            listener.close()
+        for child in (self._server, self._stream):
+            child.ask_to_end()
+        for child in (self._server, self._stream):
+            child.end()
 
 
 def _say(text: str) -> None:
@@ -209,7 +267,11 @@ def serve() -> None:
     stop = StopSignal()
     try:
         settings = Settings.from_environment()
-        with listen(settings, stop) as listener, Supervisor(settings, stop, listener) as supervisor:
+        with (
+            listen(settings.host, settings.port, "PORT", stop) as listener,
+            listen(settings.host, settings.stream_port, "STREAM_PORT", stop) as streams,
+            Supervisor(settings, stop, listener, streams) as supervisor,
+        ):
             if settings.database_url:
                 supervisor.run(None)
             else:

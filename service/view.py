@@ -12,7 +12,7 @@ from service.engine import Move, Table, canonical_seed, deal, table
 from service.engine.cards import EMPTY, NOTHING, TEXTS, render_cards
 from service.engine.moves import STOCK
 from service.engine.position import Position
-from service.games import Applied, State, Summary
+from service.games import Applied, Record, State, Summary
 
 Json = dict[str, Any]
 
@@ -26,8 +26,13 @@ def instant(value: datetime) -> str:
     return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
 
 
-def game(state: State) -> Json:
-    """Return a game as clients read it."""
+def game(state: State, events_at: str) -> Json:
+    """Return a game as clients read it.
+
+    Args:
+        state: The game.
+        events_at: The URL below which live events are; see :attr:`Settings.events_at`.
+    """
     record, played, position = state.record, state.game, state.game.position
     rules = played.rules
     complete = played.ply == record.ply
@@ -52,7 +57,12 @@ def game(state: State) -> Json:
         "legal_moves": legal_moves(state),
         "undos": played.undos,
         "hints": played.hints,
-        "links": {"self": path, "moves": f"{path}/moves", "replay": f"{path}/replay"},
+        "links": {
+            "self": path,
+            "moves": f"{path}/moves",
+            "replay": f"{path}/replay",
+            "events": f"{events_at}{path}/events",
+        },
     }
     if rules.ruleset.columns:
         answer["columns"] = [
@@ -111,6 +121,17 @@ def _applied(applied: Applied) -> Json:
         "move": applied.entry,
         **({} if applied.card is None else {"card": applied.card}),
         "effects": [{"move": text, "card": card} for text, card in applied.effects],
+    }
+
+
+def outcome(record: Record) -> Json:
+    """Return how a game ended."""
+    return {
+        "id": str(record.id),
+        "ply": record.ply,
+        **({} if record.status is None else {"status": record.status}),
+        **({} if record.score is None else {"score": record.score}),
+        **({} if record.ended_at is None else {"ended_at": instant(record.ended_at)}),
     }
 
 

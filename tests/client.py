@@ -10,6 +10,7 @@ from flask import Flask
 from jsonschema import Draft202012Validator
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
+from werkzeug.wrappers import Response
 
 Json = dict[str, Any]
 
@@ -24,7 +25,7 @@ class Contract:
         self.app = app
         self._validators: dict[str, Draft202012Validator] = {}
 
-    def hold(self, method: str, path: str, response: TestResponse) -> None:
+    def hold(self, method: str, path: str, response: Response) -> None:
         """Fail unless the operation may answer so. What is no operation is not held to anything."""
         operation = self.operation(method, path)
         if operation is None:

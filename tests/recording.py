@@ -4,6 +4,7 @@ Ids, tokens and seeds are drawn from a fixed sequence, and the database's clock 
 so that the same session gives the same bytes. Run as a program it writes the examples anew.
 """
 
+import asyncio
 import logging
 import secrets
 import shutil
@@ -19,13 +20,15 @@ from typing import Any, LiteralString
 from unittest.mock import patch
 from uuid import UUID
 
+import httpx
 import orjson
 import psycopg
 from client import Client, Contract
 from documents import SIGNING_KEYS
 from flask import Flask
 from server import libpq, new_database
-from werkzeug.test import TestResponse
+from starlette.applications import Starlette
+from werkzeug.wrappers import Response
 
 from service.api.problems import PROBLEMS
 from service.app import create_app
@@ -34,6 +37,8 @@ from service.signatures import SigningKeys
 from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
+from service.stream import Hub
+from service.stream import create_app as create_streams
 
 Json = dict[str, Any]
 
@@ -154,8 +159,8 @@ class Session:
         data: bytes | None = None,
         token: str | None = "",
         headers: Mapping[str, str] = {},
-        of: Flask | None = None,
-    ) -> tuple[TestResponse, dict[str, str]]:
+        of: Flask | Starlette | None = None,
+    ) -> tuple[Response, dict[str, str]]:
         self.asked += 1
         self.change("UPDATE clock.instant SET value = %s", BEGIN + self.asked * STEP)
         sent = {"X-Request-Id": f"example-{self.asked}", **headers}
@@ -164,8 +169,24 @@ class Session:
             sent["Authorization"] = f"Bearer {token}"
         if body is not None or data is not None:
             sent.setdefault("Content-Type", "application/json")
+        if isinstance(of, Starlette):
+            return self._hear(of, path, sent), sent
         client = Client(of or self.app, self.contract)
         return client.ask(method, path, body, data=data, headers=sent), sent
+
+    def _hear(self, streams: Starlette, path: str, headers: Mapping[str, str]) -> Response:
+        """Ask the streams for the events of a game that has ended."""
+
+        async def hear() -> httpx.Response:
+            transport = httpx.ASGITransport(streams)
+            async with httpx.AsyncClient(transport=transport, base_url="http://streams") as client:
+                return await client.get(path, headers=headers)
+
+        heard = asyncio.run(hear())
+        answer = Response(heard.content, heard.status_code, list(heard.headers.items()))
+        if answer.is_json:
+            self.contract.hold("GET", path, answer)
+        return answer
 
 
 def _body(body: Any = None, *, data: bytes | None = None, **_: Any) -> Any:
@@ -281,6 +302,27 @@ def doubles(session: Session) -> None:
             game = session.ask("POST", moves, first)
 
 
+def events(session: Session, url: str) -> None:
+    """The live events of a game that has ended, for one who has seen all but the end."""
+    game = next(
+        one
+        for one in session.ask("GET", "/v1/games?limit=100")["games"]
+        if one["status"] == "resigned"
+    )
+    path = f"{game['links']['self']}/events"
+    database = Database(url)
+
+    def of(settings: Settings = Settings()) -> Starlette:  # noqa: B008 - it cannot change
+        return create_streams(Hub(settings, database))
+
+    seen = {"Last-Event-ID": str(game["ply"] - 1)}
+    session.show("end", "What was missed, and the end", "GET", path, headers=seen, of=of())
+    session.refuse("wrong-server", "GET", path)
+    session.refuse("too-many-streams", "GET", path, of=of(Settings(streams_per_token=0)))
+    session.refuse("streams-full", "GET", path, of=of(Settings(streams=0)))
+    database.dispose()
+
+
 def requests(session: Session, url: str) -> None:
     """What is wrong with a request, whatever it asks for."""
     refuse = session.refuse
@@ -319,6 +361,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
             players(session)
             games(session)
             doubles(session)
+            events(session, url)
             requests(session, url)
         database.dispose()
     return session.exchanges

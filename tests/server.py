@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any, Self
+from urllib.parse import urlsplit
 
 import orjson
 import psycopg
@@ -68,6 +69,84 @@ class Answer:
         """Its JSON."""
         value: Json = orjson.loads(self.data)
         return value
+
+
+@dataclass(frozen=True)
+class Event:
+    """A server-sent event."""
+
+    id: str
+    name: str
+    value: Json
+
+    @property
+    def game(self) -> Json:
+        """The game in it, as a read gives it."""
+        return {name: value for name, value in self.value.items() if name != "applied"}
+
+
+class Stream:
+    """An answer of server-sent events, read as it comes.
+
+    Attributes:
+        status: Its status.
+        headers: Its headers.
+        comments: The comments that were met so far.
+        fields: All lines that were met so far.
+    """
+
+    def __init__(self, url: str, **headers: str) -> None:
+        """Ask for it."""
+        parts = urlsplit(url)
+        assert parts.hostname
+        self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.connection.request("GET", parts.path, headers=named)
+        self.response = self.connection.getresponse()
+        self.status = self.response.status
+        self.headers = dict(self.response.headers)
+        self.comments: list[str] = []
+        self.fields: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Begin to read it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it, read or not."""
+        self.response.close()
+        self.connection.close()
+
+    def line(self) -> str | None:
+        """Return its next line, None at its end."""
+        try:
+            line = self.response.readline().decode()
+        except (http.client.HTTPException, ConnectionError):
+            return None
+        if line:
+            self.fields.append(line)
+        return line.removesuffix("\n") if line else None
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield its events."""
+        found: dict[str, str] = {}
+        while (line := self.line()) is not None:
+            name, _, value = line.partition(": ")
+            if line.startswith(":"):
+                self.comments.append(line)
+            elif line:
+                found[name] = value
+            elif "data" in found:
+                yield Event(found["id"], found["event"], orjson.loads(found["data"]))
+                found = {}
+
+    def event(self) -> Event:
+        """Return its next event."""
+        return next(iter(self))
+
+    def rest(self) -> list[Event]:
+        """Return its events from now on, once it has ended."""
+        return list(self)
 
 
 @dataclass
@@ -141,6 +220,13 @@ class Service:
         answer = self.ask("GET", f"/v1/games/{game['id']}/replay")
         assert answer.status == 200, answer
         return answer.body
+
+    def watch(self, game: Json, seen: str = "", **headers: str) -> Stream:
+        """Return a game's live events, from a point on."""
+        sent = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if seen:
+            sent["Last_Event_ID"] = seen
+        return Stream(game["links"]["events"], **sent, **headers)
 
     def ready(self) -> bool:
         """Whether it says that it is ready."""
@@ -351,7 +437,7 @@ def environment(**settings: str) -> dict[str, str]:
     """
     ours = {one.metadata["variable"] for one in fields(Settings)}
     kept = {name: value for name, value in os.environ.items() if name not in ours}
-    return {**kept, "RATE_LIMITS": "off", **settings}
+    return {**kept, "RATE_LIMITS": "off", "STREAM_PORT": "0", **settings}
 
 
 def children(parent: int) -> list[int]:

@@ -115,7 +115,18 @@ def service(running: Rendezvous) -> Service:
 
 
 def master(running: Rendezvous) -> int:
-    (found,) = children(running.process.pid)
+    """Return the number of gunicorn's master, once the supervisor's other child is there too."""
+    await_(lambda: len(children(running.process.pid)) == 2)
+    return child(running, "service.server")
+
+
+def child(running: Rendezvous, module: str) -> int:
+    """Return the number of the supervisor's child that runs a module."""
+    (found,) = (
+        pid
+        for pid, (parent, command) in table().items()
+        if parent == running.process.pid and f"-m {module} " in command
+    )
     return found
 
 
@@ -142,7 +153,10 @@ class TestServing:
             ready = service.ask("GET", "/readyz")
             service.register()
             game = service.move(service.create())
-            everybody = [postmaster(fresh), master(running), *workers(running)]
+            everybody = [
+                *(postmaster(fresh), master(running), child(running, "service.stream")),
+                *workers(running),
+            ]
             code = running.end(signal.SIGINT)
         stopped = not EmbeddedPostgres(fresh).running()
         with serve(fresh) as later:
@@ -232,7 +246,7 @@ class TestDeaths:
         with Players(service, 3) as players:
             players.await_moves(5)
             os.kill(old[0], signal.SIGKILL)
-            await_(lambda: children(running.process.pid) not in ([], [old[0]]))
+            await_(lambda: old[0] not in children(running.process.pid))
             await_(lambda: gone(*old))
             players.await_moves(20)
 
@@ -241,6 +255,25 @@ class TestDeaths:
         assert set(players.statuses) <= {200, 0}
         assert not {*old} & {master(running), *workers(running)}
         assert "the server ended with -9; starting it again\n" in running.complained
+
+    def test_streams_that_are_killed_are_started_again(
+        self, running: Rendezvous, service: Service
+    ) -> None:
+        game = service.create()
+        old = child(running, "service.stream")
+        with service.watch(game) as before:
+            first = before.event()
+            os.kill(old, signal.SIGKILL)
+            rest = before.rest()
+        service.move(game)
+        with service.watch(game, first.id) as after:
+            missed = after.event()
+
+        assert rest == []
+        assert missed.name == "change"
+        assert missed.game == service.read(game)
+        assert "the streams ended with -9; starting them again\n" in running.complained
+        assert child(running, "service.stream") != old
 
     def test_a_postgres_that_is_killed_is_started_again(
         self, running: Rendezvous, service: Service, home: Path
@@ -286,7 +319,11 @@ class TestSharing:
     def test_a_second_one_joins_the_same_database_and_the_last_one_stops_it(
         self, fresh: Path
     ) -> None:
-        with serve(fresh) as first, serve(fresh) as second:
+        live = "https://live.example.org"
+        with (
+            serve(fresh, STREAM_URL=live) as first,
+            serve(fresh, STREAM_URL=live) as second,
+        ):
             here, there = first.announced(), second.announced()
             postgres = postmaster(fresh)
             here.register()
@@ -321,12 +358,22 @@ class TestRefusing:
         assert done.stdout == ""
         assert done.stderr == f"Error: port {port} of 127.0.0.1 is taken; PORT sets another\n"
 
+    def test_a_port_for_streams_that_is_taken(self, at_head: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = run("serve", DATABASE_URL=at_head, PORT="0", STREAM_PORT=str(port))
+
+        assert done.exit_code == 1
+        assert done.stderr == (
+            f"Error: port {port} of 127.0.0.1 is taken; STREAM_PORT sets another\n"
+        )
+
     def test_a_port_that_is_let_go_of_in_time_is_taken_over(self) -> None:
         other = socket.create_server(("127.0.0.1", 0))
         port = other.getsockname()[1]
         threading.Timer(0.3, other.close).start()
 
-        with handlers_kept(), listen(Settings(port=port), StopSignal()) as listener:
+        with handlers_kept(), listen("127.0.0.1", port, "PORT", StopSignal()) as listener:
             assert listener.getsockname()[1] == port
 
     @pytest.mark.parametrize(
@@ -375,11 +422,12 @@ class TestRefusing:
 
 
 def test_a_server_that_cannot_start_ends_the_attempt(at_head: str) -> None:
-    settings = Settings(database_url=at_head, port=0)
+    settings = Settings(database_url=at_head)
     with handlers_kept():
         stop = StopSignal()
-        with listen(settings, stop) as listener:
-            supervisor = Supervisor(settings, stop, listener)
+        listeners = [listen("127.0.0.1", 0, "PORT", stop) for _ in range(2)]
+        with listeners[0], listeners[1]:
+            supervisor = Supervisor(settings, stop, *listeners)
             supervisor.environment["PYTHONHOME"] = "/nonexistent"
 
             with supervisor, pytest.raises(ServeError, match="before it was ready: see above"):

@@ -25,6 +25,11 @@ GIVEN = {
     "RATE_ANONYMOUS": "900 per 2 minutes",
     "REDIS_URL": "rediss://:sesame@cache:6380/1",
     "SIGNING_KEYS": "/srv/keys.json",
+    "STREAM_PORT": "81",
+    "STREAM_URL": "https://live.example.org/",
+    "STREAMS": "100",
+    "STREAMS_PER_TOKEN": "3",
+    "DATABASE_PREPARE": "off",
 }
 
 FORM = "of the form `600 per minute` or `100 per 10 seconds`, a day at most"
@@ -40,6 +45,9 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert settings.home_folder == default_home()
     assert settings.trusted_proxies == 0
     assert settings.registration == "open"
+    assert settings.events_at == "http://127.0.0.1:8001"
+    assert (settings.streams, settings.streams_per_token) == (5000, 20)
+    assert settings.prepares
 
 
 def test_each_variable_gives_one_setting() -> None:
@@ -62,6 +70,11 @@ def test_each_variable_gives_one_setting() -> None:
         rate_anonymous="900 per 2 minutes",
         redis_url="rediss://:sesame@cache:6380/1",
         signing_keys="/srv/keys.json",
+        stream_port=81,
+        stream_url="https://live.example.org/",
+        streams=100,
+        streams_per_token=3,
+        database_prepare="off",
     )
 
 
@@ -71,6 +84,19 @@ def test_keys_are_beside_the_embedded_database_unless_they_are_named() -> None:
     assert own.signing_keys_file == Path("/srv/games/signing-keys.json")
     assert other.signing_keys_file is None
     assert Settings(signing_keys="/srv/k.json").signing_keys_file == Path("/srv/k.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "at"),
+    [
+        ({"HOST": "::", "STREAM_PORT": "9"}, "http://[::1]:9"),
+        ({"HOST": "0.0.0.0"}, "http://127.0.0.1:8001"),  # noqa: S104
+        ({"HOST": "games.example.org"}, "http://games.example.org:8001"),
+        ({"HOST": "::", "STREAM_URL": "https://a.example/live/"}, "https://a.example/live"),
+    ],
+)
+def test_live_events_are_where_clients_find_them(given: dict[str, str], at: str) -> None:
+    assert Settings.from_environment(given).events_at == at
 
 
 @pytest.mark.parametrize("variable", GIVEN)
@@ -106,6 +132,10 @@ def test_the_home_may_be_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("WORKERS", "two", "WORKERS is a number, not 'two'"),
         ("THREADS", "0", "WORKERS and THREADS are 1 or more"),
         ("TRUSTED_PROXIES", "-2", "TRUSTED_PROXIES is 0 or more, not -2"),
+        ("STREAM_PORT", "65536", "STREAM_PORT is at most 65535, not 65536"),
+        ("STREAM_URL", "//a", "STREAM_URL begins with http:// or https://, not '//a'"),
+        ("STREAM_URL", "http://", "STREAM_URL begins with http:// or https://, not 'http://'"),
+        ("DATABASE_PREPARE", "no", "DATABASE_PREPARE is on or off, not 'no'"),
         ("REGISTRATION", "maybe", "REGISTRATION is open or closed, not 'maybe'"),
         ("RATE_LIMITS", "none", "RATE_LIMITS is on or off, not 'none'"),
         ("RATE_MOVES", "0 per second", f"RATE_MOVES is {FORM}, not '0 per second'"),

@@ -1,7 +1,6 @@
 """Where flask-smorest and webargs are bent to our contract, each in one place."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
@@ -16,7 +15,7 @@ import orjson
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from service import tokens, view
+from service import access, view
 from service.access import TokenInvalidError
 from service.api import problems, schemas
 from service.api.limits import Limits
@@ -294,19 +293,8 @@ def _count(name: str) -> None:
     Raises:
         RateLimitedError: There were too many.
     """
-    g.token = token = _token()
+    g.token = token = access.read_bearer(request.headers.get("Authorization"))
     limits().count(name, token or None, request.remote_addr or "")
-
-
-def _token() -> bytes | None:
-    """Return the fingerprint of the request's token, None without one, or nothing for no token."""
-    header = request.headers.get("Authorization")
-    if header is None:
-        return None
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not tokens.is_well_formed(token):
-        return b""
-    return tokens.fingerprint(token)
 
 
 def signing() -> SigningKeys | None:
@@ -320,10 +308,7 @@ def bearer() -> bytes | None:
     Raises:
         TokenInvalidError: The header has no token of ours; the database need not be asked.
     """
-    token: bytes | None = g.token
-    if token == b"":
-        raise TokenInvalidError("Authorization holds no token of this service")
-    return token
+    return access.sound(g.token)
 
 
 def given_key(operation: str, body: bytes) -> Key | None:
@@ -408,11 +393,11 @@ def tagged(value: Any, media_type: str = "application/json", *, public: bool = F
 
 def register_requests(app: Flask) -> None:
     """Give every request an id, the client's own where it sent a sound one."""
-    sound = re.compile(r"[-_.A-Za-z0-9]{1,64}").fullmatch
 
     def begin() -> None:
         given = request.headers.get("X-Request-Id", "")
-        g.request_id = given if sound(given) else os.urandom(16).hex()
+        sound = problems.is_request_id(given)
+        g.request_id = given if sound else problems.new_request_id()
 
     def end(response: Response) -> Response:
         response.headers["X-Request-Id"] = g.get("request_id", "")

@@ -1,11 +1,14 @@
 """Problem documents (RFC 9457): the one table of codes, and how each error becomes an answer."""
 
 import logging
+import os
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 import orjson
-from flask import Flask, Response, g
+from flask import Flask, Response, current_app, g
 from werkzeug.exceptions import HTTPException
 
 from service import view
@@ -43,6 +46,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "log-full": (409, "The log is full"),
     "body-too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "The body's media type is not taken here"),
+    "wrong-server": (421, "This is served at another address"),
     "invalid-request": (422, "The request does not fit the schema"),
     "unknown-ruleset": (422, "There is no such ruleset"),
     "unknown-deal-spec": (422, "There is no such deal spec"),
@@ -52,9 +56,11 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "unknown-cursor": (422, "The cursor is not one of ours"),
     "idempotency-key-reused": (422, "The key was sent with another request"),
     "rate-limited": (429, "Too many requests"),
+    "too-many-streams": (429, "This token has as many streams as it may"),
     "internal-error": (500, "Something went wrong here"),
     "broken-log": (500, "A stored game is damaged"),
     "schema-behind": (503, "The database's schema is not the one needed"),
+    "streams-full": (503, "There are as many streams as there can be"),
     "database-unavailable": (503, "The database cannot be reached"),
 }
 """Status and title of every problem, by its code."""
@@ -72,6 +78,14 @@ _POINTERS: Final = {
 }
 
 _log = logging.getLogger(__name__)
+
+is_request_id: Final = re.compile(r"[-_.A-Za-z0-9]{1,64}").fullmatch
+"""Whether a client's own id of a request is taken over."""
+
+
+def new_request_id() -> str:
+    """Return an id for a request that came without one."""
+    return os.urandom(16).hex()
 
 
 class UnknownCursorError(RendezvousError):
@@ -99,29 +113,76 @@ class BadRequestError(RendezvousError):
         self.errors = errors or []
 
 
-def answer(
-    code: str, detail: str, members: Mapping[str, Any] = {}, headers: Mapping[str, str] = {}
-) -> Response:
-    """Return a problem document as an answer.
+class TryLaterError(RendezvousError):
+    """It may be granted later.
 
-    Args:
+    Attributes:
+        retry_after: Seconds after which to ask again.
+    """
+
+    retry_after: ClassVar[int] = 5
+
+
+class TooManyStreamsError(TryLaterError):
+    """The token has as many streams as it may."""
+
+    code = "too-many-streams"
+
+
+class StreamsFullError(TryLaterError):
+    """There are as many streams as there can be."""
+
+    code = "streams-full"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is told of an error, whoever answers it.
+
+    Attributes:
         code: One of PROBLEMS.
         detail: One sentence on this very case.
         members: Further members of the document.
         headers: Further headers of the answer.
     """
-    status, title = PROBLEMS[code]
-    body = {
-        "type": f"/problems/{code}",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "code": code,
-        "request_id": g.get("request_id", ""),
-        **members,
-    }
-    response = Response(orjson.dumps(body), status=status, mimetype=MEDIA_TYPE)
-    response.headers.update(headers)
+
+    code: str
+    detail: str
+    members: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return PROBLEMS[self.code][0]
+
+    def document(self, request_id: str) -> bytes:
+        """Return the problem document."""
+        status, title = PROBLEMS[self.code]
+        return orjson.dumps(
+            {
+                "type": f"/problems/{self.code}",
+                "title": title,
+                "status": status,
+                "detail": self.detail,
+                "code": self.code,
+                "request_id": request_id,
+                **self.members,
+            }
+        )
+
+
+def answer(
+    code: str, detail: str, members: Mapping[str, Any] = {}, headers: Mapping[str, str] = {}
+) -> Response:
+    """Return a problem as an answer; see :class:`Problem`."""
+    return _answer(Problem(code, detail, members, headers))
+
+
+def _answer(problem: Problem) -> Response:
+    body = problem.document(g.get("request_id", ""))
+    response = Response(body, status=problem.status, mimetype=MEDIA_TYPE)
+    response.headers.update(problem.headers)
     response.headers["Cache-Control"] = "no-store"
     return response
 
@@ -136,6 +197,11 @@ def register(app: Flask) -> None:
 
 def from_error(error: RendezvousError) -> Response:
     """Return the answer to an error of ours."""
+    return _answer(explain(error))
+
+
+def explain(error: RendezvousError) -> Problem:
+    """Return what is told of an error of ours; what is our fault is also logged."""
     members: dict[str, Any] = {}
     headers: dict[str, str] = {}
     code, detail = error.code, str(error)
@@ -146,25 +212,25 @@ def from_error(error: RendezvousError) -> Response:
         # In an outage every request comes here: one line each.
         _log.warning("%s: %s", code, error)
         detail = PROBLEMS[code][1]
-    elif status >= 500:  # noqa: PLR2004
+    elif status >= 500 and not isinstance(error, TryLaterError):  # noqa: PLR2004
         _log.error("%s", code, exc_info=error)
         detail = PROBLEMS[code][1]
     if isinstance(error, DatabaseUnavailableError):
         members["retry_after"] = RETRY_AFTER
         headers["Retry-After"] = str(RETRY_AFTER)
-    elif isinstance(error, RateLimitedError):
+    elif isinstance(error, RateLimitedError | TryLaterError):
         members["retry_after"] = error.retry_after
         headers["Retry-After"] = str(error.retry_after)
     elif isinstance(error, ScopeMissingError):
         members["required_scope"] = error.scope
     elif isinstance(error, StalePlyError):
         members["ply"] = error.state.game.ply
-        members["game"] = view.game(error.state)
+        members["game"] = view.game(error.state, current_app.extensions["settings"].events_at)
     elif isinstance(error, BadRequestError) and error.errors:
         members["errors"] = [{"pointer": at, "detail": text} for at, text in error.errors]
     elif isinstance(error, BadSeedError | SeedNeededError):
         members["errors"] = [{"pointer": _POINTERS[code], "detail": detail}]
-    return answer(code, detail, members, headers)
+    return Problem(code, detail, members, headers)
 
 
 def _from_refusal(refused: ActRefusedError) -> Response:
@@ -186,12 +252,27 @@ def from_http(error: HTTPException) -> Response:
     status = error.code or 500
     if status < 400:  # noqa: PLR2004
         return Response(headers=error.get_headers(), status=status)
+    return _answer(explain_http(status, error.description or "", dict(error.get_headers())))
+
+
+def explain_http(status: int, description: str, headers: Mapping[str, str]) -> Problem:
+    """Return what is told of an error of a framework.
+
+    Args:
+        status: Its status, 400 or more.
+        description: What the framework says of it.
+        headers: The framework's headers, of which `Allow` is kept.
+    """
     code = _BY_STATUS.get(status, "malformed-request" if status < 500 else "internal-error")  # noqa: PLR2004
-    headers = {name: value for name, value in error.get_headers() if name == "Allow"}
-    detail = PROBLEMS[code][1] if status >= 500 else error.description or PROBLEMS[code][1]  # noqa: PLR2004
-    return answer(code, detail, {}, headers)
+    kept = {name: value for name, value in headers.items() if name == "Allow"}
+    detail = PROBLEMS[code][1] if status >= 500 or not description else description  # noqa: PLR2004
+    return Problem(code, detail, {}, kept)
+
+
+FAULT: Final = Problem("internal-error", "the fault is ours; nothing was changed by halves")
+"""What is told of a fault that nobody foresaw."""
 
 
 def _from_fault(error: Exception) -> Response:
     _log.error("internal error in request %s", g.get("request_id", "-"), exc_info=error)
-    return answer("internal-error", "the fault is ours; nothing was changed by halves")
+    return _answer(FAULT)

@@ -30,7 +30,7 @@ from service.engine import DEAL_SPECS, RULESETS, Ruleset, describe, table, verif
 from service.engine.game import LOG_LIMIT
 from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
 from service.engine.verify import MAX_DOCUMENT_BYTES
-from service.games import MAX_BATCH, Command
+from service.games import MAX_BATCH, Command, State
 from service.players import Player
 from service.signatures import Checker
 from service.store.database import Instant, new_id
@@ -362,6 +362,10 @@ def revoke_token(query: Json, token_id: UUID) -> Response:
     return Response(status=204)
 
 
+def _game(state: State) -> Json:
+    return view.game(state, settings().events_at)
+
+
 @play.operation(
     "POST",
     "/v1/games",
@@ -394,7 +398,7 @@ def create_game(body: Json) -> Response:
         key=key,
         transaction=key is not None,
     )
-    response = answer(view.game(state), 201)
+    response = answer(_game(state), 201)
     response.headers["Location"] = f"{view.ROOT}/games/{state.record.id}"
     return response
 
@@ -455,7 +459,7 @@ def get_game(query: Json, game_id: UUID) -> Response:
 
     A game in play is its player's alone; one that has ended anybody may read who knows its id.
     """
-    return tagged(view.game(run(games.read, game_id, query.get("ply"))))
+    return tagged(_game(run(games.read, game_id, query.get("ply"))))
 
 
 @play.operation(
@@ -477,7 +481,7 @@ def make_moves(body: Json, game_id: UUID) -> Response:
     with hidden cards only the last move of a request may turn one up.
     """
     commands = [Command(**move) for move in body["moves"]]
-    return answer(view.game(run(games.move, game_id, body["ply"], commands)))
+    return answer(_game(run(games.move, game_id, body["ply"], commands)))
 
 
 @play.operation(
@@ -497,7 +501,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 
     Only in games whose seed the player gave. The undo is an entry of the log. Safe to repeat.
     """
-    return answer(view.game(run(games.undo, game_id, body["ply"])))
+    return answer(_game(run(games.undo, game_id, body["ply"])))
 
 
 @play.operation(
@@ -514,7 +518,41 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 )
 def resign_game(body: Json, game_id: UUID) -> Response:
     """Give the game up. Nothing follows. Safe to repeat."""
-    return answer(view.game(run(games.resign, game_id, body["ply"])))
+    return answer(_game(run(games.resign, game_id, body["ply"])))
+
+
+@play.operation(
+    "GET",
+    "/v1/games/<uuid:game_id>/events",
+    "watchGame",
+    "Watch a game live",
+    None,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_GAME, "wrong-server", "too-many-streams", "streams-full"),
+    parameters=[schemas.LAST_EVENT_ID],
+    responses={"200": schemas.EVENT_STREAM},
+    servers=[schemas.STREAM_SERVER],
+)
+def watch_game(game_id: UUID) -> Response:
+    """A game's events as they happen (Server-Sent Events), at the URL in its `links.events`.
+
+    That is on a port of its own: here this is answered with `wrong-server`. Who may read the game
+    may watch it.
+
+    - `game`: the game as a read gives it. It comes first, unless `Last-Event-ID` is sent; and again
+      if what the client has seen is no longer so, after a database was restored.
+    - `change`: the game as it is after one or more entries of the log, which are in `applied`.
+    - `end`: the game has ended, and so does the stream. It comes again to whoever connects again.
+
+    Each `id` names a point of the log: its ply, a hyphen, and 16 digits of the game's digest there.
+    Sent as `Last-Event-ID`, what happened since comes first; a ply alone will do too. Every 10 s
+    without an event there is a comment. A stream that ends without `end` is to be connected again:
+    the service restarts, the token was revoked, or the client was too slow.
+    """
+    raise BadRequestError(
+        "wrong-server", f"events are at {settings().events_at}{view.ROOT}/games/{game_id}/events"
+    )
 
 
 @records.operation(

@@ -43,6 +43,26 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
 """What the contract says of the parameters of paths, beside what the paths themselves say."""
 
 
+LAST_EVENT_ID: Final = {
+    "in": "header",
+    "name": "Last-Event-ID",
+    "description": "The id of the last event that was received",
+    "schema": {
+        "type": "string",
+        "pattern": "^[0-9]{1,4}(-[0-9a-f]{16})?$",
+        "example": "12-0f3ab4c5d6e7f809",
+    },
+}
+EVENT_STREAM: Final = {
+    "description": "Events, until the game ends",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
+STREAM_SERVER: Final = {
+    "url": "http://127.0.0.1:8001",
+    "description": "The port of the live events; a game's `links.events` is the whole URL",
+}
+
+
 class Schema(ma.Schema):
     """A closed object: a member that is not known is an error."""
 
@@ -371,6 +391,9 @@ class GameLinks(Schema):
     self = fields.String(required=True)
     moves = fields.String(required=True)
     replay = fields.String(required=True)
+    events = fields.String(
+        required=True, metadata={"description": "Its live events: a whole URL, on another port"}
+    )
 
 
 class Game(Schema):

@@ -86,7 +86,9 @@ class Statement:
 class Database:
     """A pool of connections to one Postgres database."""
 
-    def __init__(self, url: str, *, pool_size: int = 5, timeout: float = 5.0) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 5, timeout: float = 5.0, prepare: bool = True
+    ) -> None:
         """Prepare a pool; nothing is connected before it is needed.
 
         Args:
@@ -94,6 +96,9 @@ class Database:
                 ``postgresql://``.
             pool_size: Most connections that this process holds.
             timeout: Seconds that a connection, or a place in the pool, is waited for.
+            prepare: Whether the server may keep statements prepared. A PgBouncer in transaction
+                mode hands each statement to another of its connections, so before its version
+                1.21 it must not.
 
         Raises:
             ValueError: It is no URL of a Postgres database.
@@ -114,6 +119,7 @@ class Database:
                 "application_name": "rendezvous",
                 # A server whose machine is gone is met in seconds, not when TCP gives up.
                 "tcp_user_timeout": int(1000 * max(2, timeout)),
+                **({} if prepare else {"prepare_threshold": None}),
             },
         )
 

@@ -1,0 +1,537 @@
+"""The process that streams live events of games, to many watchers at little cost.
+
+One thread serves all of them. A few times a second the database is asked, by one statement for all
+watched games, what has changed; whoever watches is woken, and writes what is new to their own
+client. Nothing is queued: a watcher knows the point of the log that its client has seen, and what
+is new is made from the row as it is when the client can take more. So a slow client gets fewer
+events, of more moves each, and none can make this process grow.
+"""
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from service import access, child, games, view, watch
+from service.access import TokenInvalidError, Viewer
+from service.api import problems
+from service.api.limits import Limits
+from service.api.problems import (
+    BadRequestError,
+    Problem,
+    StreamsFullError,
+    TooManyStreamsError,
+    is_request_id,
+    new_request_id,
+)
+from service.engine.errors import RendezvousError
+from service.engine.verify import escape
+from service.games import Record
+from service.settings import Settings
+from service.store.database import Database, DatabaseUnavailableError, Instant
+from service.watch import Mark
+
+T = TypeVar("T")
+
+LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at the watched games."""
+KEEP_ALIVE: Final = 10.0
+"""Seconds after which a stream without events sends a comment."""
+SILENCE: Final = 20.0
+"""Seconds that a client may take for its request, or take nothing of what it is sent."""
+
+_RECONNECT_MS: Final = 2000
+_OPENERS: Final = 4
+_SEND_BUFFER: Final = 1 << 17
+_STOP_WITHIN: Final = 10
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Connection": "close",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Watcher:
+    """A client that watches a game.
+
+    Attributes:
+        game: The game's id.
+        token: The id of the token that watches; None where the game has ended.
+        seen: Up to where the client has been told; None for nothing.
+        wake: Set when there may be something to do.
+        over: Whether the stream is to end.
+    """
+
+    __slots__ = ("game", "over", "seen", "token", "wake")
+
+    def __init__(self, game: UUID, token: UUID | None, seen: Mark | None) -> None:
+        self.game = game
+        self.token = token
+        self.seen = seen
+        self.wake = asyncio.Event()
+        self.over = False
+
+    def end(self) -> None:
+        """End the stream when what is being written is written."""
+        self.over = True
+        self.wake.set()
+
+
+class Feed:
+    """A watched game: its row as last seen, and who watches.
+
+    Attributes:
+        record: The row.
+        watchers: Who watches.
+    """
+
+    __slots__ = ("_made", "record", "watchers")
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.watchers: set[Watcher] = set()
+        self._made: tuple[Record, Mark | None, bytes, Mark | None] | None = None
+
+    def events(self, seen: Mark | None, events_at: str) -> tuple[bytes, Mark | None]:
+        """Return what is new since a point, as the bytes of events, and the point reached by them.
+
+        Those who have seen the same, as most have, get the same bytes, made once.
+        """
+        made = self._made
+        if made is None or made[0] is not self.record or made[1] != seen:
+            made = self._made = (self.record, seen, *_events(self.record, seen, events_at))
+        return made[2], made[3]
+
+
+def _events(record: Record, seen: Mark | None, events_at: str) -> tuple[bytes, Mark | None]:
+    found, mark = b"", seen
+    state = watch.news(record, seen)
+    if state is not None:
+        mark = Mark.of(state)
+        name = "game" if state.applied is None else "change"
+        found = _event(name, mark, view.game(state, events_at))
+    if record.ended_at is not None:
+        found += _event("end", mark, view.outcome(record))
+    return found, mark
+
+
+def _event(name: str, mark: Mark | None, value: Any) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (
+        str(mark).encode(),
+        name.encode(),
+        orjson.dumps(value),
+    )
+
+
+class Hub:
+    """All streams of this process."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        """Prepare to watch; :meth:`watching` does it."""
+        self.settings = settings
+        self.feeds: dict[UUID, Feed] = {}
+        self.closing = False
+        self._database = database
+        self._open: Counter[bytes | None] = Counter()
+        self._limits = Limits(settings)
+        self._sure = True
+        # Whoever comes anew, in whatever numbers, does not keep the looks waiting.
+        self._looks = ThreadPoolExecutor(1)
+        self._opens = ThreadPoolExecutor(_OPENERS)
+
+    @contextmanager
+    def place(self, token: bytes | None) -> Iterator[None]:
+        """Hold one of the places for streams.
+
+        Raises:
+            StreamsFullError: All are taken.
+            TooManyStreamsError: All that a token may have.
+        """
+        most, each = self.settings.streams, self.settings.streams_per_token
+        if self._open.total() >= most:
+            raise StreamsFullError(f"{most} streams are open")
+        if token is not None and self._open[token] >= each:
+            raise TooManyStreamsError(f"a token may have {each} streams at once")
+        self._open[token] += 1
+        try:
+            yield
+        finally:
+            self._open[token] -= 1
+            self._open += Counter()  # forgets those that have none left
+
+    async def open(
+        self, game: UUID, token: bytes | None, address: str
+    ) -> tuple[Record, Viewer | None]:
+        """Return a game's row and who may watch it, not keeping others waiting.
+
+        Raises:
+            RateLimitedError: There were too many requests.
+            NotFoundError: There is no such game for this viewer.
+        """
+
+        def read() -> tuple[Record, Viewer | None]:
+            self._limits.count("reads", token or None, address)
+            instant, sound = Instant(), access.sound(token)
+            try:
+                found = self._database.run(lambda one: games.look(one, instant, sound, game))
+            except TokenInvalidError:
+                self._limits.note(token or b"", good=False)
+                raise
+            if token is not None:
+                self._limits.note(token, good=True)
+            return found
+
+        return await _in(self._opens, read)
+
+    def join(self, watcher: Watcher, record: Record) -> Feed:
+        """Add a watcher, who has just read the game's row, and return what they are to be told."""
+        feed = self.feeds.setdefault(watcher.game, Feed(record))
+        if record.ply > feed.record.ply:
+            self._renew(feed, record)
+        feed.watchers.add(watcher)
+        if self.closing:
+            watcher.end()
+        return feed
+
+    def leave(self, watcher: Watcher) -> None:
+        """Remove a watcher."""
+        feed = self.feeds[watcher.game]
+        feed.watchers.discard(watcher)
+        if not feed.watchers:
+            del self.feeds[watcher.game]
+
+    def close(self) -> None:
+        """End all streams, and those that are just beginning."""
+        self.closing = True
+        for feed in self.feeds.values():
+            for watcher in feed.watchers:
+                watcher.end()
+
+    @asynccontextmanager
+    async def watching(self, _: Starlette) -> AsyncIterator[None]:
+        """Look at the watched games for as long as this is entered."""
+        looking = asyncio.create_task(self._look_always())
+        yield
+        looking.cancel()
+        self._looks.shutdown()
+        self._opens.shutdown()
+
+    async def _look_always(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                await self._look()
+            except DatabaseUnavailableError as error:
+                if self._sure:
+                    _log.warning("watching nothing: %s", error)
+                # It may come back from a backup: no ply that was known says anything then.
+                self._sure = False
+            # Streams outlive whatever is done to the database meanwhile.
+            except Exception:  # noqa: BLE001
+                if self._sure:
+                    _log.exception("watching nothing")
+                self._sure = False
+
+    async def _look(self) -> None:
+        """Ask what has changed, and wake whom it concerns."""
+        known = {game: feed.record for game, feed in self.feeds.items()}
+        pairs = {
+            (game, watcher.token): None
+            for game, feed in self.feeds.items()
+            for watcher in feed.watchers
+            if watcher.token is not None
+        }
+        if not pairs:
+            return
+        watched = [
+            (game, known[game].ply if self._sure else watch.NEVER, token) for game, token in pairs
+        ]
+        found = await _in(
+            self._looks, lambda: self._database.run(lambda one: watch.changes(one, watched))
+        )
+        self._sure = True
+        for change in found:
+            game, _, token = watched[change.index]
+            feed = self.feeds.get(game)
+            if feed is None:
+                continue
+            if not change.allowed or change.record is None:
+                for watcher in feed.watchers:
+                    if watcher.token == token:
+                        watcher.end()
+            # A newer row than this look's may have come with a new watcher meanwhile.
+            elif feed.record is known[game]:
+                self._renew(feed, change.record)
+
+    @staticmethod
+    def _renew(feed: Feed, record: Record) -> None:
+        feed.record = record
+        for watcher in feed.watchers:
+            watcher.wake.set()
+
+
+async def _in(pool: ThreadPoolExecutor, act: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(pool, act)
+
+
+class Events:
+    """`GET /v1/games/{game_id}/events`: an answer that goes on for as long as the game does."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope)
+        if request.url.query:
+            name = next(iter(request.query_params), "")
+            fault = (f"#query/{escape(name)}", "not known")
+            raise BadRequestError("invalid-request", ": ".join(fault), [fault])
+        seen = _seen(request.headers)
+        token = access.read_bearer(request.headers.get("Authorization"))
+        with self._hub.place(token):
+            game = scope["path_params"]["game_id"]
+            address = _address(request, self._hub.settings.trusted_proxies)
+            record, who = await self._hub.open(game, token, address)
+            watcher = Watcher(game, who.token if who else None, seen)
+            feed = self._hub.join(watcher, record)
+            gone = asyncio.create_task(_end_when_gone(receive, watcher))
+            try:
+                await self._answer(scope, send, feed, watcher)
+            finally:
+                gone.cancel()
+                self._hub.leave(watcher)
+
+    async def _answer(self, scope: Scope, send: Send, feed: Feed, watcher: Watcher) -> None:
+        """Send what the client has not seen, then what comes, until the game or the stream ends."""
+        chunk, watcher.seen = feed.events(watcher.seen, self._hub.settings.events_at)
+        headers = {
+            **_HEADERS,
+            "Content-Type": "text/event-stream",
+            "X-Request-Id": _request_id(Headers(scope=scope)),
+        }
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        await _send(send, b"retry: %d\n\n" % _RECONNECT_MS + chunk)
+        while not watcher.over and feed.record.ended_at is None and scope["method"] != "HEAD":
+            await _send(send, await self._next(feed, watcher))
+        await send({"type": "http.response.body"})
+
+    async def _next(self, feed: Feed, watcher: Watcher) -> bytes:
+        """Return what comes next: events, or a comment when there are none for long."""
+        try:
+            async with asyncio.timeout(KEEP_ALIVE):
+                await watcher.wake.wait()
+        except TimeoutError:
+            return b": still here\n\n"
+        watcher.wake.clear()
+        found, watcher.seen = feed.events(watcher.seen, self._hub.settings.events_at)
+        return found
+
+
+async def _send(send: Send, chunk: bytes) -> None:
+    if chunk:  # an empty one would be the last
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _end_when_gone(receive: Receive, watcher: Watcher) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    watcher.end()
+
+
+def _address(request: Request, proxies: int) -> str:
+    """Return the client's address, as so many proxies in front tell it."""
+    told = ",".join(request.headers.getlist("X-Forwarded-For")).split(",")
+    if proxies and len(told) >= proxies and told[-proxies].strip():
+        return told[-proxies].strip()
+    return request.client.host if request.client else ""
+
+
+def _seen(headers: Headers) -> Mark | None:
+    text = headers.get("Last-Event-ID")
+    if not text:
+        return None
+    try:
+        return Mark.parse(text)
+    except ValueError as error:
+        fault = ("#header/Last-Event-ID", str(error))
+        raise BadRequestError("invalid-request", ": ".join(fault), [fault]) from error
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get("X-Request-Id", "")
+    return given if is_request_id(given) else new_request_id()
+
+
+def _problem(request: Request, problem: Problem) -> Response:
+    number = _request_id(request.headers)
+    return Response(
+        problem.document(number),
+        problem.status,
+        {**_HEADERS, **problem.headers, "X-Request-Id": number},
+        problems.MEDIA_TYPE,
+    )
+
+
+def _from_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RendezvousError)  # noqa: S101 - for the type checker
+    return _problem(request, problems.explain(error))
+
+
+def _from_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
+    return _problem(request, problems.explain_http(error.status_code, "", error.headers or {}))
+
+
+def _from_fault(request: Request, error: Exception) -> Response:
+    del error  # it is raised again, and logged by the server
+    return _problem(request, problems.FAULT)
+
+
+def _healthz(_: Request) -> Response:
+    return Response(b'{"status":"ok"}', headers=_HEADERS, media_type="application/json")
+
+
+def create_app(hub: Hub) -> Starlette:
+    """Return the streams as an ASGI application."""
+    return Starlette(
+        routes=[
+            Route("/v1/games/{game_id:uuid}/events", Events(hub), methods=["GET"]),
+            Route("/healthz", _healthz, methods=["GET"]),
+        ],
+        exception_handlers={
+            RendezvousError: _from_error,
+            HTTPException: _from_http,
+            Exception: _from_fault,
+        },
+        lifespan=hub.watching,
+    )
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection, held up by nobody: not by who sends nothing, nor by who reads nothing.
+
+    uvicorn waits without end for both.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._timers = {"request": self._abort_later()}
+
+    def _abort_later(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(SILENCE, self.transport.abort)
+
+    def _calm(self, about: str) -> None:
+        timer = self._timers.pop(about, None)
+        if timer is not None:
+            timer.cancel()
+
+    def handle_events(self) -> None:
+        """Read what came."""
+        super().handle_events()
+        if self.cycle is not None:
+            self._calm("request")
+
+    def pause_writing(self) -> None:
+        """Note that the client takes less than it is sent."""
+        super().pause_writing()
+        self._timers.setdefault("reading", self._abort_later())
+
+    def resume_writing(self) -> None:
+        """Note that it has caught up."""
+        super().resume_writing()
+        self._calm("reading")
+
+    def on_response_complete(self) -> None:
+        """Give the client some time to take the rest."""
+        super().on_response_complete()
+        self._timers.setdefault("rest", self._abort_later())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        super().connection_lost(exc)
+        for about in list(self._timers):
+            self._calm(about)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which ends all streams when it is told to stop."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_app(hub),
+                http=Connection,
+                loop="asyncio",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_STOP_WITHIN,
+            )
+        )
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Have clients connect again, to whoever takes this one's place."""
+        self._hub.close()
+        await super().shutdown(sockets)
+
+
+def _allow_many_connections() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def main() -> None:
+    """Stream until told to stop, or until the process that started this one is gone.
+
+    Arguments: the descriptor of a socket that listens; and the number of the process that started
+    this one. See :func:`service.child.begin`.
+    """
+    listener, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    url = child.begin(parent)
+    if not url:  # its end is told so
+        return
+    settings = Settings.from_environment()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    # uvicorn stops in good order, then sends itself the signal again; and that is then no more.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    # What one client does not take is kept in the system's memory, as little as will do.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    _allow_many_connections()
+    database = Database(url, pool_size=_OPENERS + 1, prepare=settings.prepares)
+    Server(Hub(settings, database)).run([listener])
+    database.dispose()
+
+
+if __name__ == "__main__":
+    main()
