@@ -1,3 +1,3 @@
 """The game service for Royal Rendezvous and its family."""
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
