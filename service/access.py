@@ -157,6 +157,7 @@ _NOTE_USE: Final = Statement(
 
 READ: Final = ("games:read",)
 PLAY: Final = ("games:play",)
+ADMIN: Final = ("admin",)
 MANAGE: Final = FIRST_SCOPES
 """What acts on one's account need: all that a first token has, so that a narrower one, which may
 be in other hands, can neither lock its owner out nor delete them."""

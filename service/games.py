@@ -6,17 +6,17 @@ guard finds nothing to write and all begins again with the row as it is then.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from service import access, repeats
+from service import access, lists, repeats
 from service.access import Viewer
 from service.engine import Game, Layout, Move, canonical_seed, deal, table
 from service.engine.cards import EMPTY, TEXTS
@@ -24,6 +24,7 @@ from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BrokenLogError, EngineError, IllegalMoveError, RendezvousError
 from service.engine.moves import RESIGN, STOCK, UNDO
 from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
+from service.lists import Page, Place
 from service.repeats import Key
 from service.store.database import Instant, Statement
 from service.store.tables import games
@@ -640,18 +641,49 @@ def list_own(
     token: bytes | None,
     *,
     limit: int,
-    before: UUID | None = None,
-) -> list[Summary]:
-    """Return the viewer's games, newest first, those older than a given one."""
+    place: Place | None = None,
+    player: UUID | None = None,
+    **filters: Any,
+) -> Page[Summary]:
+    """Return a page of games, newest first.
+
+    Args:
+        connection: A connection.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        limit: Most games.
+        place: Where the page lies.
+        player: Whose games; None for the viewer's own.
+        filters: By the names of FILTERS.
+
+    Raises:
+        ScopeMissingError: They are another player's, and the token is no administrator's.
+    """
     _, who = access.read_viewer(connection, token, instant)
     who = access.demand(who, *access.READ)
-    query = select(*_SUMMARY).where(games.c.player_id == who.player)
-    if before is not None:
-        query = query.where(games.c.id < before)
-    query = query.order_by(games.c.id.desc()).limit(limit)
-    return [Summary(*row) for row in connection.execute(query)]
+    whose = player or who.player
+    if whose != who.player:
+        access.demand(who, *access.ADMIN)
+    query = select(*_SUMMARY).where(
+        games.c.player_id == whose, *(FILTERS[name](value) for name, value in filters.items())
+    )
+    return lists.read(
+        connection, query, games.c.id, lambda row: Summary(*row), limit=limit, place=place
+    )
 
 
+FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
+    "ruleset": lambda name: games.c.ruleset == name,
+    "status": lambda status: (
+        games.c.ended_at.is_(None) if status == "playing" else games.c.status == status
+    ),
+    "created_after": lambda instant: games.c.created_at >= instant,
+    "created_before": lambda instant: games.c.created_at < instant,
+    # A game in play has no score yet.
+    "min_score": lambda score: games.c.score >= score,
+    "max_score": lambda score: games.c.score <= score,
+}
+"""What games can be filtered by: the condition on a row, by the filter's name."""
 _SUMMARY: Final = (
     games.c.id,
     games.c.ruleset,

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, RowMapping, bindparam, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from service import access, tokens
+from service import access, lists, tokens
 from service.access import Viewer
+from service.lists import Page, Place
 from service.store import tables
 from service.store.database import Database, Instant, Statement
 from service.store.personal import HOLDINGS, Holding
@@ -113,10 +114,19 @@ def me(connection: Connection, instant: Instant, token: bytes | None) -> tuple[P
     return Player(who.player, name, created_at), who
 
 
-def list_tokens(connection: Connection, instant: Instant, token: bytes | None) -> list[Token]:
-    """Return the viewer's tokens, newest first, revoked ones included."""
-    _, who = me(connection, instant, token)
-    return tokens_of(connection, who.player)
+def list_tokens(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    *,
+    limit: int,
+    place: Place | None = None,
+) -> Page[Token]:
+    """Return a page of the viewer's tokens, newest first, revoked ones included."""
+    _, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, *access.READ)
+    query = select(*_TOKEN_COLUMNS).where(_TOKEN.player_id == who.player)
+    return lists.read(connection, query, _TOKEN.id, _as_token, limit=limit, place=place)
 
 
 def exists(connection: Connection, player: UUID) -> bool:
@@ -128,7 +138,11 @@ def exists(connection: Connection, player: UUID) -> bool:
 def tokens_of(connection: Connection, player: UUID) -> list[Token]:
     """Return a player's tokens, newest first, revoked ones included."""
     query = select(*_TOKEN_COLUMNS).where(_TOKEN.player_id == player).order_by(_TOKEN.id.desc())
-    return [Token(row.id, tuple(row.scopes), *row[2:]) for row in connection.execute(query)]
+    return [_as_token(row) for row in connection.execute(query)]
+
+
+def _as_token(row: Row[*tuple[Any, ...]]) -> Token:
+    return Token(row.id, tuple(row.scopes), *row[2:])
 
 
 def mint(

@@ -344,6 +344,7 @@ EXCEPTIONS = {
     },
     "getDeal": {"bad-seed": "as for createGame"},
     "listGames": {"unknown-cursor": "a cursor is opaque: only a page can give one"},
+    "listTokens": {"unknown-cursor": "as for listGames"},
 }
 """Refusals with 422 of what fits the schema: each is one that JSON Schema cannot tell."""
 

@@ -187,20 +187,6 @@ class TestReading:
         for path in ("/v1/games", "/v1/players/me", "/v1/tokens"):
             assert ada.get(path).headers["Cache-Control"] == "private, no-store"
 
-    def test_ones_games_are_listed_page_by_page(self, ada: Person, bea: Person) -> None:
-        made = [ada.create("royal")["id"] for _ in range(7)]
-        bea.create("royal")
-
-        pages = []
-        path = "/v1/games?limit=3"
-        while path:
-            answer = ada.get(path)
-            pages.append([game["id"] for game in expect(answer)["games"]])
-            link = re.fullmatch('<(.*)>; rel="next"', answer.headers.get("Link", ""))
-            path = link[1] if link else ""
-
-        assert pages == [made[:3:-1], made[3:0:-1], made[:1]]
-
 
 class TestRepeating:
     def test_s_55_the_same_acts_at_the_same_ply_answer_as_the_first_time(self, ada: Person) -> None:

@@ -1,11 +1,10 @@
 """The operations. Each reads the request, calls one use case and dumps what that returns."""
 
-import base64
 from dataclasses import asdict
 from typing import Final
 from uuid import UUID
 
-from flask import Response, request, url_for
+from flask import Response, request
 
 from service import __version__, access, games, players, tokens, view
 from service.access import Viewer
@@ -25,7 +24,8 @@ from service.api.framework import (
     signing,
     tagged,
 )
-from service.api.problems import BadRequestError, RegistrationClosedError, UnknownCursorError
+from service.api.lists import linked, place
+from service.api.problems import BadRequestError, RegistrationClosedError
 from service.engine import DEAL_SPECS, RULESETS, Ruleset, describe, table, verify_text
 from service.engine.game import LOG_LIMIT
 from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
@@ -302,12 +302,16 @@ def create_token(body: Json) -> Response:
     "listTokens",
     "My tokens",
     schemas.TokenList,
+    headers=("Link",),
+    query=schemas.PageQuery,
     bearer="needed",
     needs=access.READ,
+    fails=("unknown-cursor",),
 )
-def list_tokens() -> Response:
+def list_tokens(query: Json) -> Response:
     """One's tokens, newest first, revoked ones included; never their texts."""
-    return answer({"tokens": [_token(one) for one in run(players.list_tokens)]})
+    page = run(players.list_tokens, limit=query["limit"], place=place())
+    return linked(answer({"tokens": [_token(one) for one in page.items]}), page)
 
 
 def _token(token: players.Token) -> Json:
@@ -410,36 +414,22 @@ def create_game(body: Json) -> Response:
     "My games",
     schemas.GameList,
     headers=("Link",),
-    query=schemas.ListQuery,
+    query=schemas.GameQuery,
     bearer="needed",
     needs=access.READ,
     fails=("unknown-cursor",),
 )
 def list_games(query: Json) -> Response:
-    """One's own games, newest first. `Link: <...>; rel="next"` leads on while there are more."""
-    limit = query["limit"]
-    before = _from_cursor(query["cursor"]) if "cursor" in query else None
-    found = run(games.list_own, limit=limit + 1, before=before)
-    page = found[:limit]
-    response = answer({"games": [view.summary(game) for game in page]})
-    if len(found) > limit:
-        path = url_for("Games.list_games", limit=limit, cursor=_to_cursor(page[-1].id))
-        response.headers["Link"] = f'<{path}>; rel="next"'
-    return response
+    """One's own games, newest first, those that fit every filter.
 
-
-def _to_cursor(last: UUID) -> str:
-    return base64.urlsafe_b64encode(last.bytes).decode().rstrip("=")
-
-
-def _from_cursor(cursor: str) -> UUID:
-    try:
-        last = UUID(bytes=base64.urlsafe_b64decode(cursor + "=="))
-    except ValueError:
-        raise UnknownCursorError("the cursor is not one that a page gave") from None
-    if _to_cursor(last) != cursor:
-        raise UnknownCursorError("the cursor is not one that a page gave")
-    return last
+    `Link: <...>; rel="next"` leads on to older ones and `rel="prev"` back, while there are any. A
+    page stays what it is while games are added: next and then prev gives the same page again.
+    """
+    query.pop("cursor", None)
+    if "player" in query:
+        query["player"] = UUID(query["player"])
+    page = run(games.list_own, place=place(), **query)
+    return linked(answer({"games": [view.summary(game) for game in page.items]}), page)
 
 
 @play.operation(

@@ -1,6 +1,7 @@
 """The shapes of requests, which are loaded by them, and of answers, which tests hold to them."""
 
 import re
+from datetime import datetime
 from typing import Any, Final
 
 import marshmallow as ma
@@ -275,7 +276,38 @@ class PlyQuery(Schema):
     )
 
 
-class ListQuery(Schema):
+class QueryInstant(fields.DateTime):
+    """An instant in a query, RFC 3339."""
+
+    _form = re.compile(
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})"
+    )
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> datetime:
+        text = str(value).upper()
+        try:
+            if self._form.fullmatch(text):
+                return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        raise ma.ValidationError("not an instant such as 2026-01-31T12:00:00.000Z")
+
+
+def _query_instant(description: str) -> QueryInstant:
+    return QueryInstant(
+        metadata={
+            "description": f"{description}, RFC 3339",
+            "format": "date-time",
+            "example": "2026-01-31T12:00:00.000Z",
+        }
+    )
+
+
+def _query_score(description: str) -> QueryInteger:
+    return QueryInteger(validate=validate.Range(0, 104), metadata={"description": description})
+
+
+class PageQuery(Schema):
     """Which page of a list."""
 
     limit = QueryInteger(
@@ -284,8 +316,26 @@ class ListQuery(Schema):
         metadata={"description": "Most items of the page"},
     )
     cursor = text(
-        "[-_A-Za-z0-9]{1,64}", "From a Link header of an earlier page", "AZoikFt0cnGT7kA1G-z3oQ"
+        "[-_A-Za-z0-9]{1,64}",
+        "From a Link header of another page of the same list, with the same filters",
+        "AAGcE-yeCHR-gAAAAAAAAAlQ1dqyPZdN",
     )
+
+
+class GameQuery(PageQuery):
+    """Which games, and which page of their list."""
+
+    player = text(
+        "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+        "Whose games: one's own, unless the token has the scope `admin`",
+        "019c13ec-9e00-710f-8000-000000000001",
+    )
+    ruleset = _words(tuple(RULESETS), "Games of this ruleset")
+    status = _words(STATUSES, "Games that stand so")
+    created_after = _query_instant("Games made at this instant or later")
+    created_before = _query_instant("Games made before this instant")
+    min_score = _query_score("Games that ended with this score or more")
+    max_score = _query_score("Games that ended with this score or less")
 
 
 class Problem(Schema):
@@ -451,7 +501,7 @@ class GameSummary(Schema):
 
 
 class GameList(Schema):
-    """A page of games; the Link header leads to the next."""
+    """A page of games; the Link header leads to those before and after it."""
 
     games = fields.List(fields.Nested(GameSummary), required=True)
 
@@ -510,7 +560,7 @@ class ExportLine(Schema):
 
 
 class TokenList(Schema):
-    """One's tokens."""
+    """A page of one's tokens; the Link header leads to those before and after it."""
 
     tokens = fields.List(fields.Nested(Token), required=True)
 
