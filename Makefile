@@ -59,12 +59,13 @@ bench: $(VENV)/dev.stamp ## Measure speed as ratios; writes docs/bench.md
 crash: $(VENV)/dev.stamp ## Kill workers, the service and Postgres in mid-load; nothing acknowledged may be lost
 	$(BIN)/python -m bench.crash
 
-examples: $(VENV)/dev.stamp ## Record the contract's examples anew, and write openapi.yaml
+examples: $(VENV)/dev.stamp ## Record the contract's examples anew, and write what is made from them
 	$(BIN)/python tests/recording.py
-	$(BIN)/python -m service.api.spec > openapi.yaml
+	@$(MAKE) openapi
 
-openapi: $(VENV)/dev.stamp ## Write openapi.yaml anew from the code
+openapi: $(VENV)/dev.stamp ## Write openapi.yaml and docs/errors.md anew from the code
 	$(BIN)/python -m service.api.spec > openapi.yaml
+	$(BIN)/python -m service.api.errors > docs/errors.md
 
 lock: $(VENV)/dev.stamp ## Write the locks in requirements/ anew from pyproject.toml
 	$(COMPILE) --extra server --group build -o requirements/server.txt

@@ -19,6 +19,7 @@ from sqlalchemy import text
 
 import service
 from service import tokens
+from service.api.errors import render
 from service.api.problems import PROBLEMS, BadRequestError
 from service.app import create_app
 from service.engine.errors import RendezvousError
@@ -110,6 +111,12 @@ class TestCodes:
                 ):
                     for code in re.findall("`([a-z-]+)`: ", answer["description"]):
                         assert PROBLEMS[code][0] == int(status)
+
+    def test_the_page_on_them_is_what_the_code_prints(self, contract: Contract) -> None:
+        page = (Path(__file__).parents[1] / "docs/errors.md").read_text()
+
+        assert page == render(contract.document), "run `make openapi`"
+        assert all(f"| `{code}` | {title} |" in page for code, (_, title) in PROBLEMS.items())
 
     @pytest.mark.parametrize("code", PROBLEMS)
     def test_its_type_leads_to_what_it_means(self, client: Client, code: str) -> None:

@@ -85,10 +85,9 @@ class Service:
 
 def find_game(service: Service) -> Json:
     """Return the game in play if there is one, else a new one."""
-    for game in service.ask("GET", "/v1/games?limit=100")["games"]:
-        if game["status"] == "playing":
-            print("going on with", game["id"], "at ply", game["ply"], flush=True)
-            return service.ask("GET", game["links"]["self"])
+    for game in service.ask("GET", "/v1/games?status=playing&limit=1")["games"]:
+        print("going on with", game["id"], "at ply", game["ply"], flush=True)
+        return service.ask("GET", game["links"]["self"])
     game = service.ask("POST", "/v1/games", {}, key=str(uuid.uuid4()))
     print("playing", game["id"], flush=True)
     return game

@@ -66,8 +66,9 @@ async function ask<T>(request: () => Promise<Answer<T>>): Promise<T> {
 
 /** The game in play if there is one, else a new one. */
 async function findGame(): Promise<Game> {
-  const list = await ask(() => api.GET("/v1/games", { params: { query: { limit: 100 } } }));
-  const playing = list.games.find((game) => game.status === "playing");
+  const query = { status: "playing", limit: 1 } as const;
+  const list = await ask(() => api.GET("/v1/games", { params: { query } }));
+  const playing = list.games[0];
   if (playing) {
     console.log("going on with", playing.id, "at ply", playing.ply);
     return ask(() => api.GET("/v1/games/{game_id}", { params: { path: { game_id: playing.id } } }));
