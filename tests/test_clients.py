@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from lossy import lossy
-from server import PATIENCE, Service, environment, running
+from server import PATIENCE, SIGNING_KEYS, Service, environment, running, serve
 
 from service.api.examples import operations
 from service.store.database import Database
@@ -220,3 +220,22 @@ class TestBot:
     @pytest.mark.parametrize("file", [PYTHON / "bot.py", TYPESCRIPT / "bot.ts"], ids=str)
     def test_each_is_short(self, file: Path) -> None:
         assert len(file.read_text().splitlines()) < 150
+
+
+def test_the_guide_is_true_word_for_word(
+    postgres: EmbeddedPostgres, database: Database, tmp_path: Path
+) -> None:
+    """What docs/clients.md shows is one program, which runs against a live service."""
+    guide = (ROOT / "docs/clients.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    program = tmp_path / "guide.py"
+    program.write_text("\n\n".join(blocks))
+
+    assert database
+    settings = {"DATABASE_URL": postgres.url, "SIGNING_KEYS": str(SIGNING_KEYS)}
+    settings["RATE_LIMITS"] = "on"
+    with serve(tmp_path, **settings) as served:
+        url = f"http://127.0.0.1:{served.announced().port}"
+        run(sys.executable, "-W", "error", program, cwd=tmp_path, RENDEZVOUS_URL=url)
+
+    assert len(blocks) > 15
