@@ -165,6 +165,7 @@ class Service(Program):
             RENDEZVOUS_HOME=str(home),
             DATABASE_URL="",
             RATE_LIMITS="off",
+            GAMES_IN_PLAY="0",
         )
 
     def database(self) -> list[psutil.Process]:

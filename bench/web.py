@@ -266,7 +266,7 @@ class _Stage:
         """Return where the time goes, in this process."""
         made = self._environments(kind, int(2000 * seconds))
         database = Database(self.service.postgres.url, pool_size=1)
-        app = create_app(Settings(rate_limits="off"), database)
+        app = create_app(Settings(rate_limits="off", games_in_play=0), database)
         try:
             return profile(app, made, seconds)
         finally:

@@ -48,6 +48,7 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Run the service.",
     "migrate": "Bring the database to this version's schema.",
     "audit": "Check every stored game against its own log.",
+    "tidy": "Delete what nobody needs any more.",
     "token": "Give, list and revoke players' tokens.",
     "keys": "Make, rotate and show the keys that sign results.",
     "backup": "Write a snapshot of the database to a file.",

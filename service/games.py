@@ -84,6 +84,12 @@ class SeedNeededError(EngineError):
     code = "seed-needed"
 
 
+class TooManyGamesError(RendezvousError):
+    """The player has so many games in play that they may begin no more."""
+
+    code = "too-many-games"
+
+
 class PlyNotReachedError(RendezvousError):
     """The game has no such ply yet."""
 
@@ -282,6 +288,7 @@ def create(
     spec: str,
     seed: str | None,
     drawn: str,
+    most: int = 0,
     key: Key | None = None,
 ) -> State:
     """Make a game and return it; if it was made under the same key already, as it stands now.
@@ -295,11 +302,14 @@ def create(
         spec: Name of a deal spec.
         seed: The player's seed; None for a hidden one.
         drawn: The seed that is taken then; see :func:`draw_seed`.
+        most: Most games that a player may have in play at once; 0 for any number. Several that are
+            created at the same moment may go beyond it.
         key: What the client sent so that it may ask again.
 
     Raises:
         EngineError: There is no such ruleset or deal spec, or the seed is none of it.
         KeyReusedError: The key was sent with another request.
+        TooManyGamesError: The player has as many games in play as they may.
     """
     rules = table(ruleset)
     now, who = access.read_viewer(connection, token, instant)
@@ -327,8 +337,9 @@ def create(
         times=b"",
     )
     game = Game(rules, _layout(spec, ruleset, used), undo_allowed=not record.hidden)
-    _INSERT.on(
+    written = _INSERT.on(
         connection,
+        most=most,
         id=game_id,
         player_id=who.player,
         created_at=now,
@@ -340,6 +351,8 @@ def create(
         log=b"",
         times=b"",
     )
+    if written.rowcount == 0 and _read(connection, instant, token, game_id)[2] is None:
+        raise TooManyGamesError(f"{most} games in play are as many as a player may have: end some")
     return _state(record, game, [], None)
 
 
@@ -363,10 +376,22 @@ _GIVEN: Final = (
     "log",
     "times",
 )
+_IN_PLAY: Final = (
+    select(games.c.id)
+    .where(games.c.player_id == bindparam("player_id"), games.c.ended_at.is_(None))
+    .limit(bindparam("most"))
+    .subquery()
+)
 # The id is new: a conflict means that this very act was done before its connection broke.
 _INSERT: Final = Statement(
     insert(games)
-    .values({column: bindparam(column) for column in _GIVEN})
+    .from_select(
+        _GIVEN,
+        select(*(bindparam(name, type_=games.c[name].type) for name in _GIVEN)).where(
+            (bindparam("most") == 0)
+            | (select(func.count()).select_from(_IN_PLAY).scalar_subquery() < bindparam("most"))
+        ),
+    )
     .on_conflict_do_nothing(index_elements=["id"])
 )
 

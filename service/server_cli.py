@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from service import audit as audits
-from service import players, signatures, tokens
+from service import players, retention, signatures, tokens
 from service.settings import Settings, SettingsError
 from service.store import backup as backups
 from service.store import schema
@@ -116,6 +116,27 @@ def audit(*, quiet: bool) -> None:
     click.echo(f"{checked} games checked, {faults} at fault")
     if faults:
         sys.exit(1)
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Tell what would go, and change nothing.")
+def tidy(*, dry_run: bool) -> None:
+    """Delete what nobody needs any more, also while the service runs.
+
+    Players who are RETENTION_DAYS old and used no token after their first day go as if they had
+    asked for it: games that have ended stay. So do idempotency keys older than a day.
+    """
+    settings = _settings()
+    with _database() as database:
+        database.run(schema.check)
+        gone = retention.tidy(database, settings.retention_days, dry=dry_run)
+    for number, what in (
+        (gone.players, "players that never came back"),
+        (gone.games, "games in play, of those and of players deleted before"),
+        (gone.rows, "rows of players deleted before, of whom nothing is left"),
+        (gone.keys, "idempotency keys older than a day"),
+    ):
+        click.echo(f"{number} {what} {'would go' if dry_run else 'deleted'}")
 
 
 @click.group()
@@ -257,6 +278,7 @@ def restore(file: Path) -> None:
 COMMANDS: Final[dict[str, click.Command]] = {
     "migrate": migrate,
     "audit": audit,
+    "tidy": tidy,
     "token": token,
     "keys": keys,
     "backup": backup,

@@ -104,6 +104,15 @@ class Settings:
         "",
     )
 
+    games_in_play: int = _setting(
+        "GAMES_IN_PLAY", "most games that a player may have in play at once; 0 for any number", 1000
+    )
+    retention_days: int = _setting(
+        "RETENTION_DAYS",
+        "age in days at which `rendezvous tidy` deletes players that never came back; 0 for never",
+        365,
+    )
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Return the settings that these variables give, defaults where they are absent or empty.

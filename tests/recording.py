@@ -340,6 +340,8 @@ def requests(session: Session, url: str) -> None:
 
     database = Database(url)
     closed = create_app(Settings(registration="closed"), database)
+    full = create_app(Settings(games_in_play=1), database)
+    refuse("too-many-games", "POST", "/v1/games", {}, of=full)
     refuse("registration-closed", "POST", "/v1/players", {"name": "Cy"}, token=None, of=closed)
     limited = create_app(Settings(rate_anonymous="1 per minute"), database)
     limited.test_client().get("/v1/rulesets")

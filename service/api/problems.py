@@ -43,6 +43,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "game-over": (409, "The game has ended"),
     "undo-off": (409, "Nothing can be taken back in this game"),
     "nothing-to-undo": (409, "There is no move to take back"),
+    "too-many-games": (409, "There are too many games in play"),
     "log-full": (409, "The log is full"),
     "body-too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "The body's media type is not taken here"),

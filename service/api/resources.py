@@ -74,6 +74,7 @@ def capabilities() -> Response:
                 "body_bytes": MAX_BODY_BYTES,
                 "replay_bytes": MAX_DOCUMENT_BYTES,
                 "page_items": schemas.MAX_LIMIT,
+                **({"games_in_play": most} if (most := settings().games_in_play) else {}),
                 "rates": [
                     {
                         "name": rate.name,
@@ -382,7 +383,7 @@ def _game(state: State) -> Json:
     bearer="needed",
     needs=access.PLAY,
     keyed=True,
-    fails=("bad-seed", "seed-needed"),
+    fails=("bad-seed", "seed-needed", "too-many-games"),
 )
 def create_game(body: Json) -> Response:
     """Create a game: of a seed that is given, or of a hidden one that the server draws.
@@ -399,6 +400,7 @@ def create_game(body: Json) -> Response:
         spec=named["spec"],
         seed=named.get("seed"),
         drawn=games.draw_seed(),
+        most=settings().games_in_play,
         key=key,
         transaction=key is not None,
     )

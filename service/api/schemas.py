@@ -661,6 +661,9 @@ class Limits(Schema):
     body_bytes = fields.Integer(required=True)
     replay_bytes = fields.Integer(required=True)
     page_items = fields.Integer(required=True)
+    games_in_play = fields.Integer(
+        metadata={"description": "Of a player at once; absent where there may be any number"}
+    )
     rates = fields.List(
         fields.Nested(Rate), required=True, metadata={"description": "None where they are off"}
     )

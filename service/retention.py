@@ -1,0 +1,115 @@
+"""What goes when nobody needs it any more: players that never came back, and leftovers."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
+
+from service.players import forget
+from service.repeats import KEPT
+from service.store.database import Database
+from service.store.tables import games, idempotency_keys, players, tokens
+
+_DAY: Final = timedelta(days=1)
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """How much went, or would go.
+
+    Attributes:
+        players: Players that never came back.
+        games: Games in play, of theirs and of players deleted before.
+        rows: Rows of players deleted before, of whom no game is left.
+        keys: Idempotency keys that stand for nothing any more.
+    """
+
+    players: int
+    games: int
+    rows: int
+    keys: int
+
+
+def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
+    """Delete what nobody needs any more, by small transactions, and return how much that was.
+
+    Players never came back who are some days old and used no token after their first day. They are
+    deleted as if they had asked for it: games that have ended stay.
+
+    Args:
+        database: The database, which may be in use.
+        days: So old a player must be; 0 to keep them all.
+        dry: Whether to count only.
+    """
+    now = database.now()
+    gone, empty = _never_came_back(now, days), _nothing_left(now)
+    stray, old = _stray_games(now), idempotency_keys.c.created_at <= now - KEPT
+    theirs = games.c.player_id.in_(select(players.c.id).where(gone)) & games.c.ended_at.is_(None)
+    counted = (
+        select(func.count()).select_from(players).where(gone),
+        select(func.count()).select_from(games).where(theirs | stray),
+        select(func.count()).select_from(players).where(empty),
+        select(func.count()).select_from(idempotency_keys).where(old),
+    )
+
+    def count(connection: Connection) -> Tidied:
+        return Tidied(*(connection.execute(query).scalar_one() for query in counted))
+
+    def clear(connection: Connection) -> None:
+        connection.execute(delete(games).where(stray))
+        connection.execute(delete(idempotency_keys).where(old))
+
+    found = database.run(count)
+    if not dry:
+        database.run(clear)
+        _forget_all(database, now, gone)
+        _forget_all(database, now, empty, wholly=True)
+    return found
+
+
+def _never_came_back(now: datetime, days: int) -> ColumnElement[bool]:
+    used_later = exists().where(
+        tokens.c.player_id == players.c.id, tokens.c.last_used_at >= players.c.created_at + _DAY
+    )
+    if not days:
+        return players.c.id.is_(None)
+    return (
+        players.c.deleted_at.is_(None)
+        & (players.c.created_at < now - timedelta(days=days))
+        & ~used_later
+    )
+
+
+def _deleted(now: datetime) -> ColumnElement[bool]:
+    # A day after a deletion no request is under way any more that could still add something.
+    return players.c.deleted_at < now - _DAY
+
+
+def _nothing_left(now: datetime) -> ColumnElement[bool]:
+    ended = exists().where(games.c.player_id == players.c.id, games.c.ended_at.is_not(None))
+    return _deleted(now) & ~ended
+
+
+def _stray_games(now: datetime) -> ColumnElement[bool]:
+    """Return which games were being created while their player was deleted."""
+    deleted = select(players.c.id).where(_deleted(now))
+    return games.c.player_id.in_(deleted) & games.c.ended_at.is_(None)
+
+
+def _forget_all(
+    database: Database, now: datetime, which: ColumnElement[bool], *, wholly: bool = False
+) -> None:
+    query = select(players.c.id).where(which).limit(_BATCH).with_for_update(skip_locked=True)
+
+    def some(connection: Connection) -> int:
+        ids: list[UUID] = list(connection.execute(query).scalars())
+        forget(connection, now, ids)
+        if wholly:
+            connection.execute(delete(players).where(players.c.id.in_(ids)))
+        return len(ids)
+
+    while database.run(some, transaction=True):
+        pass
