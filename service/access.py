@@ -135,6 +135,7 @@ def viewer(
         raise TokenInvalidError("the token has expired")
     if last_used_at is None or now - last_used_at >= _USE_NOTED_EVERY:
         _NOTE_USE.on(connection, token=token, now=now, before=now - _USE_NOTED_EVERY)
+    instant.player = player
     return now, Viewer(player, token, tuple(scopes), expires_at)
 
 

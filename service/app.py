@@ -5,10 +5,9 @@ from typing import Any
 import orjson
 from flask import Flask
 from flask.json.provider import JSONProvider
-from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.api import pages, problems, spec
-from service.api.framework import MAX_BODY_BYTES, register_requests
+from service.api import edge, pages, problems, spec
+from service.api.framework import MAX_BODY_BYTES
 from service.api.limits import Limits
 from service.settings import Settings
 from service.signatures import SigningKeys
@@ -43,11 +42,8 @@ def create_app(settings: Settings, database: Database, signing: SigningKeys | No
     app.extensions["database"] = database
     app.extensions["limits"] = Limits(settings)
     app.extensions["signing"] = signing
-    register_requests(app)
+    edge.register(app, settings, database)
     app.extensions["contract"] = spec.publish(app)
     problems.register(app)
     app.register_blueprint(pages.pages)
-    if settings.trusted_proxies:
-        count = settings.trusted_proxies
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=count, x_proto=count, x_host=count)  # type: ignore[method-assign]
     return app

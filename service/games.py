@@ -200,6 +200,7 @@ class State:
         header: Its header.
         digest: Of header, entries and times at this ply.
         applied: What the request did, if it did something.
+        new: Whether it did so now, and does not repeat an earlier one.
     """
 
     record: Record
@@ -208,6 +209,7 @@ class State:
     header: dict[str, Any]
     digest: str
     applied: tuple[Applied, ...] | None = None
+    new: bool = False
 
     def without_applied(self) -> "State":
         """Return it as a read gives it."""
@@ -265,7 +267,14 @@ def _read(
     return now, who, None if row[_COLUMNS] is None else Record(*row[_COLUMNS:])
 
 
-def _state(record: Record, game: Game, times: list[int], applied: list[Applied] | None) -> State:
+def _state(
+    record: Record,
+    game: Game,
+    times: list[int],
+    applied: list[Applied] | None,
+    *,
+    new: bool = False,
+) -> State:
     header = record.header()
     texts = [entry.text for entry in game.entries]
     return State(
@@ -275,6 +284,7 @@ def _state(record: Record, game: Game, times: list[int], applied: list[Applied] 
         header,
         digest(canonical(header), texts, times),
         None if applied is None else tuple(applied),
+        new,
     )
 
 
@@ -353,7 +363,7 @@ def create(
     )
     if written.rowcount == 0 and _read(connection, instant, token, game_id)[2] is None:
         raise TooManyGamesError(f"{most} games in play are as many as a player may have: end some")
-    return _state(record, game, [], None)
+    return _state(record, game, [], None, new=True)
 
 
 def _made(connection: Connection, instant: Instant, token: bytes | None, game_id: UUID) -> State:
@@ -638,7 +648,7 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
     record = replace(
         record, log=record.log + added["codes"], times=record.times + added["gaps"], **changed
     )
-    return _state(record, game, times, _timed(applied, times))
+    return _state(record, game, times, _timed(applied, times), new=True)
 
 
 # Ply never falls and every act adds to it, so that an equal ply means an unchanged row.

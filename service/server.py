@@ -15,7 +15,8 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
 
-from service import child, signatures
+from service import child, metrics, signatures
+from service.api.edge import LOGGING
 from service.app import create_app
 from service.settings import Settings
 from service.signatures import KeysError, SigningKeys
@@ -80,6 +81,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         settings: Settings,
         listener: int | None = None,
         signing: SigningKeys | None = None,
+        counted: socket.socket | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -88,9 +90,11 @@ class Server(BaseApplication):  # type: ignore[misc]
             listener: Descriptor of a socket that listens already; without it the address of the
                 settings is bound when the server runs.
             signing: Keys that sign results, the same ones in every worker.
+            counted: Socket at which they tell what they count, if they do.
         """
         self.settings = settings
         self.signing = signing
+        self.counted = counted
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.address = f"{host}:{settings.port}" if listener is None else f"fd://{listener}"
         super().__init__()
@@ -115,8 +119,20 @@ class Server(BaseApplication):  # type: ignore[misc]
             "loglevel": "warning",
             "forwarded_allow_ips": "*" if settings.trusted_proxies else "127.0.0.1,::1",
         }
+        if settings.log == "json":
+            options["logconfig_dict"] = LOGGING
+        if self.counted is not None:
+            options["post_fork"] = self._tell_metrics
+            options["child_exit"] = self._forget_worker
         for name, value in options.items():
             self.cfg.set(name, value)
+
+    def _tell_metrics(self, _arbiter: Any, _worker: Any) -> None:
+        if self.counted is not None:
+            metrics.tell(self.counted)
+
+    def _forget_worker(self, _arbiter: Any, worker: Any) -> None:
+        metrics.forget(worker.pid)
 
     def load(self) -> Flask:
         """Return the application; connections are made by each worker when it first needs one."""
@@ -187,6 +203,23 @@ def _signing_keys(settings: Settings) -> SigningKeys:
     return SigningKeys.load(file)
 
 
+def _metrics_port(settings: Settings) -> socket.socket | None:
+    """Return a socket that listens for those who ask what is counted, if there is to be one.
+
+    Raises:
+        OSError: One cannot listen there.
+    """
+    host, port = settings.metrics_host, settings.metrics_port
+    if not port:
+        return None
+    try:
+        return metrics.listen(host, port)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen at METRICS_PORT {port} of {host}: {error.strerror}"
+        ) from error
+
+
 def main() -> None:
     """Serve until told to stop, or until the process that started this one is gone.
 
@@ -202,10 +235,11 @@ def main() -> None:
     try:
         _prepare(settings, schema_is_to)
         signing = _signing_keys(given)
-    except (ValueError, KeysError, schema.SchemaError, DatabaseUnavailableError) as error:
+        counted = _metrics_port(given)
+    except (ValueError, OSError, KeysError, schema.SchemaError, DatabaseUnavailableError) as error:
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(os.EX_CONFIG)
-    Server(settings, listener, signing).run()
+    Server(settings, listener, signing, counted).run()
 
 
 if __name__ == "__main__":

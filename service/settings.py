@@ -18,6 +18,7 @@ RATES: Final = ("moves", "reads", "writes", "players", "anonymous")
 """What is limited."""
 _RATE: Final = re.compile(r"([1-9]\d{0,8}) per (?:([1-9]\d{0,3}) )?(second|minute|hour|day)s?")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_ORIGIN: Final = re.compile(r"[*]|https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 LONGEST_WINDOW: Final = 86400
 """Most seconds in which requests are counted together."""
 
@@ -49,8 +50,9 @@ class Rate:
         return f"{self.amount} in {self.seconds} s"
 
 
-def _setting(variable: str, about: str, default: Any) -> Any:
-    return field(default=default, metadata={"variable": variable, "about": about})
+def _setting(variable: str, about: str, default: Any, words: tuple[str, ...] = ()) -> Any:
+    """Return a field for a setting; with words, it is one of them."""
+    return field(default=default, metadata={"variable": variable, "about": about, "words": words})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class Settings:
         "DATABASE_URL", "Postgres to use, 15 or later; without it an embedded one is run", ""
     )
     database_prepare: str = _setting(
-        "DATABASE_PREPARE", "prepared statements: on, or off for an older PgBouncer", "on"
+        "DATABASE_PREPARE", "prepared statements: on, or off for an older PgBouncer", "on", _SWITCH
     )
     home: str = _setting("RENDEZVOUS_HOME", "folder of the embedded database", str(default_home()))
     host: str = _setting("HOST", "address to listen on", "127.0.0.1")
@@ -80,10 +82,13 @@ class Settings:
         "TRUSTED_PROXIES", "proxies in front whose X-Forwarded-* headers are believed", 0
     )
     registration: str = _setting(
-        "REGISTRATION", "who may make players: open, or closed for nobody", "open"
+        "REGISTRATION",
+        "who may make players: open, or closed for nobody",
+        "open",
+        ("open", "closed"),
     )
     rate_limits: str = _setting(
-        "RATE_LIMITS", "whether requests are limited as follows: on or off", "on"
+        "RATE_LIMITS", "whether requests are limited as follows: on or off", "on", _SWITCH
     )
     rate_moves: str = _setting(
         "RATE_MOVES", "moves, undos, resignations of a token", "10000 per 10 seconds"
@@ -98,6 +103,17 @@ class Settings:
         "REDIS_URL", "Redis in which all processes count together; without it each by itself", ""
     )
 
+    cors_origins: str = _setting(
+        "CORS_ORIGINS", "origins whose pages may ask, separated by spaces; * for all", ""
+    )
+    hsts_seconds: int = _setting(
+        "HSTS_SECONDS", "how long browsers must come by HTTPS; 0 where it is not HTTPS", 0
+    )
+    log: str = _setting(
+        "LOG", "of requests, on standard error: json, or off", "off", ("json", "off")
+    )
+    metrics_port: int = _setting("METRICS_PORT", "port of /metrics for Prometheus; 0 for none", 0)
+    metrics_host: str = _setting("METRICS_HOST", "address of that port", "127.0.0.1")
     signing_keys: str = _setting(
         "SIGNING_KEYS",
         "file of keys that sign results; needed with DATABASE_URL, else made in RENDEZVOUS_HOME",
@@ -128,27 +144,40 @@ class Settings:
                     _number(one.metadata["variable"], text) if one.type is int else text
                 )
         settings = cls(**given)
-        for variable, port in (("PORT", settings.port), ("STREAM_PORT", settings.stream_port)):
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        for one in fields(self):
+            words, value = one.metadata["words"], getattr(self, one.name)
+            if words and value not in words:
+                wanted = " or ".join(words)
+                raise SettingsError(f"{one.metadata['variable']} is {wanted}, not {value!r}")
+        for variable, port in (
+            ("PORT", self.port),
+            ("STREAM_PORT", self.stream_port),
+            ("METRICS_PORT", self.metrics_port),
+        ):
             if port > _LAST_PORT:
                 raise SettingsError(f"{variable} is at most {_LAST_PORT}, not {port}")
-        for variable, word, (one_word, other) in (
-            ("DATABASE_PREPARE", settings.database_prepare, _SWITCH),
-            ("REGISTRATION", settings.registration, ("open", "closed")),
-            ("RATE_LIMITS", settings.rate_limits, _SWITCH),
-        ):
-            if word not in {one_word, other}:
-                raise SettingsError(f"{variable} is {one_word} or {other}, not {word!r}")
-        if settings.stream_url and not re.fullmatch(r"https?://[^\s?#]+", settings.stream_url):
+        if self.stream_url and not re.fullmatch(r"https?://[^\s?#]+", self.stream_url):
             raise SettingsError(
-                f"STREAM_URL begins with http:// or https://, not {settings.stream_url!r}"
+                f"STREAM_URL begins with http:// or https://, not {self.stream_url!r}"
             )
-        if min(settings.workers, settings.threads) < 1:
+        if min(self.workers, self.threads) < 1:
             raise SettingsError("WORKERS and THREADS are 1 or more")
-        if settings.redis_url and not re.match("rediss?://|redis[+]unix://", settings.redis_url):
+        if self.redis_url and not re.match("rediss?://|redis[+]unix://", self.redis_url):
             # It is not told back: it may hold a password.
             raise SettingsError("REDIS_URL is of the form redis://user:password@host:6379/0")
-        settings.rates  # noqa: B018 - told now if one is none
-        return settings
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingsError(f"CORS_ORIGINS are * or https://host:port, not {origin!r}")
+        self.rates  # noqa: B018 - told now if one is none
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins whose pages may ask; `*` is any."""
+        return tuple(self.cors_origins.split())
 
     @property
     def rates(self) -> tuple[Rate, ...]:

@@ -25,6 +25,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +35,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service import access, child, games, view, watch
 from service.access import TokenInvalidError, Viewer
-from service.api import problems
+from service.api import edge, problems
 from service.api.limits import Limits
 from service.api.problems import (
     BadRequestError,
@@ -67,7 +69,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Connection": "close",
     "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
+    **dict(edge.browser_headers()),
 }
 
 _log = logging.getLogger(__name__)
@@ -417,7 +419,17 @@ def _healthz(_: Request) -> Response:
 
 def create_app(hub: Hub) -> Starlette:
     """Return the streams as an ASGI application."""
+    origins = hub.settings.origins
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "HEAD"],
+        allow_headers=edge.CORS_ASKED,
+        expose_headers=edge.CORS_SHOWN,
+        max_age=edge.CORS_HOLDS,
+    )
     return Starlette(
+        middleware=[cors] if origins else [],
         routes=[
             Route("/v1/games/{game_id:uuid}/events", Events(hub), methods=["GET"]),
             Route("/healthz", _healthz, methods=["GET"]),

@@ -15,8 +15,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import Final, Self
 
 import click
@@ -253,6 +255,17 @@ class Supervisor:
             child.end()
 
 
+@contextmanager
+def _metrics_folder(settings: Settings) -> Iterator[None]:
+    """Have a new folder in which the server's processes count, if they do."""
+    if not settings.metrics_port:
+        yield
+        return
+    with TemporaryDirectory(prefix="rendezvous-metrics-", ignore_cleanup_errors=True) as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # where prometheus_client looks
+        yield
+
+
 def _say(text: str) -> None:
     click.echo(text, err=True)
 
@@ -268,6 +281,7 @@ def serve() -> None:
     try:
         settings = Settings.from_environment()
         with (
+            _metrics_folder(settings),
             listen(settings.host, settings.port, "PORT", stop) as listener,
             listen(settings.host, settings.stream_port, "STREAM_PORT", stop) as streams,
             Supervisor(settings, stop, listener, streams) as supervisor,

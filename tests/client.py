@@ -27,6 +27,7 @@ class Contract:
 
     def hold(self, method: str, path: str, response: Response) -> None:
         """Fail unless the operation may answer so. What is no operation is not held to anything."""
+        hold_headers(response)
         operation = self.operation(method, path)
         if operation is None:
             return
@@ -68,6 +69,17 @@ class Contract:
             whole = {**shape, "components": self.document["components"]}
             self._validators[name] = Draft202012Validator(whole)
         return self._validators[name]
+
+
+def hold_headers(response: Response) -> None:
+    """Fail unless an answer has what every answer has, and nothing that none may have."""
+    headers = response.headers
+    assert "Set-Cookie" not in headers
+    assert headers["X-Request-Id"]
+    assert headers["Cache-Control"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
 
 
 def _values(value: Any) -> list[Any]:

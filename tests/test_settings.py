@@ -24,6 +24,11 @@ GIVEN = {
     "RATE_PLAYERS": "1 per hour",
     "RATE_ANONYMOUS": "900 per 2 minutes",
     "REDIS_URL": "rediss://:sesame@cache:6380/1",
+    "CORS_ORIGINS": "https://play.example http://localhost:5173",
+    "HSTS_SECONDS": "31536000",
+    "LOG": "json",
+    "METRICS_PORT": "9090",
+    "METRICS_HOST": "::1",
     "SIGNING_KEYS": "/srv/keys.json",
     "STREAM_PORT": "81",
     "STREAM_URL": "https://live.example.org/",
@@ -32,6 +37,7 @@ GIVEN = {
     "DATABASE_PREPARE": "off",
 }
 
+ORIGINS = "CORS_ORIGINS are * or https://host:port"
 FORM = "of the form `600 per minute` or `100 per 10 seconds`, a day at most"
 
 
@@ -69,6 +75,11 @@ def test_each_variable_gives_one_setting() -> None:
         rate_players="1 per hour",
         rate_anonymous="900 per 2 minutes",
         redis_url="rediss://:sesame@cache:6380/1",
+        cors_origins="https://play.example http://localhost:5173",
+        hsts_seconds=31536000,
+        log="json",
+        metrics_port=9090,
+        metrics_host="::1",
         signing_keys="/srv/keys.json",
         stream_port=81,
         stream_url="https://live.example.org/",
@@ -143,6 +154,16 @@ def test_the_home_may_be_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("RATE_WRITES", "60 per fortnight", f"RATE_WRITES is {FORM}, not '60 per fortnight'"),
         ("RATE_PLAYERS", "1 per 2 days", f"RATE_PLAYERS is {FORM}, not '1 per 2 days'"),
         ("REDIS_URL", "sesame", "REDIS_URL is of the form redis://user:password@host:6379/0"),
+        ("LOG", "yes", "LOG is json or off, not 'yes'"),
+        ("METRICS_PORT", "70000", "METRICS_PORT is at most 65535, not 70000"),
+        ("CORS_ORIGINS", "play.example", f"{ORIGINS}, not 'play.example'"),
+        (
+            "CORS_ORIGINS",
+            "https://a.example https://b.example/",
+            f"{ORIGINS}, not 'https://b.example/'",
+        ),
+        ("CORS_ORIGINS", "https://.*", f"{ORIGINS}, not 'https://.*'"),
+        ("CORS_ORIGINS", "null", f"{ORIGINS}, not 'null'"),
         ("REGISTRATION", "Open", "REGISTRATION is open or closed, not 'Open'"),
     ],
 )

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import flask_smorest
 import marshmallow as ma
 import orjson
-from flask import Flask, Response, current_app, g, request
+from flask import Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from service import access, view
@@ -339,6 +339,8 @@ def run(act: Callable[..., T], *args: Any, transaction: bool = False, **options:
     except TokenInvalidError:
         limits().note(token or b"", good=False)
         raise
+    finally:
+        g.player = instant.player
     if token is not None:
         limits().note(token, good=True)
     return found
@@ -389,19 +391,3 @@ def tagged(value: Any, media_type: str = "application/json", *, public: bool = F
         response.headers["Cache-Control"] = "private, no-cache"
         response.headers["Vary"] = "Authorization"
     return response
-
-
-def register_requests(app: Flask) -> None:
-    """Give every request an id, the client's own where it sent a sound one."""
-
-    def begin() -> None:
-        given = request.headers.get("X-Request-Id", "")
-        sound = problems.is_request_id(given)
-        g.request_id = given if sound else problems.new_request_id()
-
-    def end(response: Response) -> Response:
-        response.headers["X-Request-Id"] = g.get("request_id", "")
-        return response
-
-    app.before_request(begin)
-    app.after_request(end)

@@ -14,6 +14,7 @@ from typing import Final
 
 from limits.storage import RedisStorage
 
+from service import metrics
 from service.engine.errors import RendezvousError
 from service.settings import Rate, Settings
 
@@ -117,6 +118,7 @@ class Limits:
     @staticmethod
     def _check(rate: Rate, number: int, until: float) -> None:
         if number > rate.amount:
+            metrics.limited.labels(rate.name).inc()
             wait = math.ceil(until - time.time())
             raise RateLimitedError(rate, min(max(wait, 1), rate.seconds))
 

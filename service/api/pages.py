@@ -41,7 +41,7 @@ def readyz() -> Response:
 @pages.get("/openapi.json")
 def openapi() -> Response:
     """Return the contract."""
-    return _json(current_app.extensions["contract"])
+    return tagged(current_app.extensions["contract"], public=True)
 
 
 @pages.get("/schemas/replay-1.json")
@@ -65,7 +65,7 @@ def problem(code: str) -> Response:
     if code not in PROBLEMS:
         return problems.answer("not-found", "there is no problem of this name")
     status, title = PROBLEMS[code]
-    return _json({"code": code, "status": status, "title": title})
+    return tagged({"code": code, "status": status, "title": title}, public=True)
 
 
 @pages.get("/docs")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 import orjson
-from flask import Flask, Response, current_app, g
+from flask import Flask, Response, current_app, g, has_app_context
 from werkzeug.exceptions import HTTPException
 
-from service import view
+from service import tokens, view
 from service.access import ScopeMissingError
 from service.api.limits import RateLimitedError
 from service.engine.errors import (
@@ -80,8 +80,13 @@ _POINTERS: Final = {
 
 _log = logging.getLogger(__name__)
 
-is_request_id: Final = re.compile(r"[-_.A-Za-z0-9]{1,64}").fullmatch
-"""Whether a client's own id of a request is taken over."""
+# What begins as a token does is never told back, nor logged.
+_REQUEST_ID: Final = re.compile(rf"(?!{tokens.PREFIX})[-_.A-Za-z0-9]{{1,64}}")
+
+
+def is_request_id(text: str) -> bool:
+    """Whether a client's own id of a request is taken over."""
+    return _REQUEST_ID.fullmatch(text) is not None
 
 
 def new_request_id() -> str:
@@ -181,6 +186,7 @@ def answer(
 
 
 def _answer(problem: Problem) -> Response:
+    g.problem = problem.code
     body = problem.document(g.get("request_id", ""))
     response = Response(body, status=problem.status, mimetype=MEDIA_TYPE)
     response.headers.update(problem.headers)
@@ -214,7 +220,8 @@ def explain(error: RendezvousError) -> Problem:
         _log.warning("%s: %s", code, error)
         detail = PROBLEMS[code][1]
     elif status >= 500 and not isinstance(error, TryLaterError):  # noqa: PLR2004
-        _log.error("%s", code, exc_info=error)
+        number = g.get("request_id", "-") if has_app_context() else "-"
+        _log.error("%s in request %s", code, number, exc_info=error)
         detail = PROBLEMS[code][1]
     if isinstance(error, DatabaseUnavailableError):
         members["retry_after"] = RETRY_AFTER

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from flask import Response, request
 
-from service import __version__, access, games, players, tokens, view
+from service import __version__, access, games, metrics, players, tokens, view
 from service.access import Viewer
 from service.api import schemas
 from service.api.framework import (
@@ -404,6 +404,8 @@ def create_game(body: Json) -> Response:
         key=key,
         transaction=key is not None,
     )
+    if state.new:
+        metrics.created.labels(state.record.ruleset).inc()
     response = answer(_game(state), 201)
     response.headers["Location"] = f"{view.ROOT}/games/{state.record.id}"
     return response
@@ -473,7 +475,15 @@ def make_moves(body: Json, game_id: UUID) -> Response:
     with hidden cards only the last move of a request may turn one up.
     """
     commands = [Command(**move) for move in body["moves"]]
-    return answer(_game(run(games.move, game_id, body["ply"], commands)))
+    return _acted("move", run(games.move, game_id, body["ply"], commands))
+
+
+def _acted(act: str, state: State) -> Response:
+    if state.new:
+        metrics.acts.labels(act).inc(len(state.applied or ()))
+        if state.game.status != "playing":
+            metrics.ended.labels(state.record.ruleset, state.game.status).inc()
+    return answer(_game(state))
 
 
 @play.operation(
@@ -493,7 +503,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 
     Only in games whose seed the player gave. The undo is an entry of the log. Safe to repeat.
     """
-    return answer(_game(run(games.undo, game_id, body["ply"])))
+    return _acted("undo", run(games.undo, game_id, body["ply"]))
 
 
 @play.operation(
@@ -510,7 +520,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 )
 def resign_game(body: Json, game_id: UUID) -> Response:
     """Give the game up. Nothing follows. Safe to repeat."""
-    return answer(_game(run(games.resign, game_id, body["ply"])))
+    return _acted("resign", run(games.resign, game_id, body["ply"]))
 
 
 @play.operation(

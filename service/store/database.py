@@ -12,6 +12,7 @@ from sqlalchemy import URL, ClauseElement, Connection, Engine, create_engine, fu
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import QueuePool
 from uuid_utils.compat import uuid7
 
 from service.engine.errors import RendezvousError
@@ -45,12 +46,14 @@ class Instant:
 
     Attributes:
         value: The instant, in UTC and whole ms.
+        player: Whose request it is, once its token was found good.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("player", "value")
 
     def __init__(self) -> None:
         self.value: datetime | None = None
+        self.player: UUID | None = None
 
     def fix(self, now: datetime) -> datetime:
         """Return the request's instant, which this one becomes if it is the first."""
@@ -169,6 +172,11 @@ class Database:
         """Return the database's clock, in UTC."""
         found: datetime = self.run(lambda one: one.execute(select(func.now())).scalar_one())
         return found
+
+    def in_use(self) -> int:
+        """Return how many connections are in use now."""
+        pool = self.engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     def dispose(self) -> None:
         """Close all connections that are not in use."""
