@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from lossy import lossy
-from server import PATIENCE, SIGNING_KEYS, Service, environment, running, serve
+from server import PATIENCE, Service, environment, running, serve
 
 from service.api.examples import operations
 from service.store.database import Database
@@ -232,9 +232,7 @@ def test_the_guide_is_true_word_for_word(
     program.write_text("\n\n".join(blocks))
 
     assert database
-    settings = {"DATABASE_URL": postgres.url, "SIGNING_KEYS": str(SIGNING_KEYS)}
-    settings["RATE_LIMITS"] = "on"
-    with serve(tmp_path, **settings) as served:
+    with serve(tmp_path, DATABASE_URL=postgres.url, RATE_LIMITS="on") as served:
         url = f"http://127.0.0.1:{served.announced().port}"
         run(sys.executable, "-W", "error", program, cwd=tmp_path, RENDEZVOUS_URL=url)
 
