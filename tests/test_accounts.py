@@ -153,6 +153,19 @@ class TestMinting:
         assert [one["pointer"] for one in refused.body["errors"]] == [pointer]
         assert len(listed(ada)) == 1
 
+    def test_its_text_is_stored_nowhere_and_told_once(
+        self, ada: Person, database: Database
+    ) -> None:
+        minted = mint(ada, *FIRST)
+        assert minted.token is not None
+        secret = minted.token.removeprefix("rr_")
+
+        for path in ("/v1/tokens", "/v1/players/me", "/v1/players/me/export"):
+            for person in (ada, minted):
+                assert secret not in person.get(path).get_data(as_text=True)
+        for column, content in cells(database):
+            assert secret.encode() not in content, column
+
     def test_a_key_is_ignored_since_a_secret_is_shown(self, ada: Person) -> None:
         headers = {"Idempotency-Key": "one"}
         body = {"scopes": ["games:read"]}

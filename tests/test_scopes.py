@@ -1,6 +1,7 @@
 """Every operation with every kind of token: what the contract says of scopes is what happens."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from uuid import UUID, uuid4
 import pytest
 import yaml
 from client import Client, Json, Person, problem, unknown_id
+from flask import Flask
 from werkzeug.test import TestResponse
 
 from service import players, tokens
 from service.access import MANAGE, PLAY, READ
 from service.api.examples import operations
+from service.app import create_app
+from service.settings import Settings
 from service.store.database import Database
 from service.tokens import FIRST_SCOPES, SCOPES
 
@@ -84,6 +88,14 @@ def holder(ada: Person, database: Database, scopes: tuple[str, ...]) -> Holder:
     return Holder(ada, replace(ada, token=text), token, scopes)
 
 
+@pytest.fixture(scope="module")
+def away() -> Iterator[Flask]:
+    """A service whose database is away."""
+    database = Database("postgresql:///nowhere?host=/nowhere", timeout=1)
+    yield create_app(Settings(rate_limits="off"), database)
+    database.dispose()
+
+
 @pytest.mark.parametrize("held", TOKENS)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_token_is_good_for_what_the_contract_says_and_for_nothing_else(
@@ -123,6 +135,22 @@ def test_without_a_token_nothing_is_had_that_needs_one(
         assert problem(answer) == (404, "not-found")
     else:
         assert problem(answer) == (401, "token-missing")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_mistyped_token_is_refused_without_asking_the_database(
+    ada: Person, database: Database, away: Flask, name: str
+) -> None:
+    held = holder(ada, database, SCOPES)
+    text = held.person.token
+    assert text is not None
+    mistyped = text[:-1] + ("0" if text[-1] != "0" else "1")
+
+    refused = held.ask(name, replace(held.person, app=away, token=mistyped))
+    looked_up = held.ask(name, replace(held.person, app=away))
+
+    assert problem(refused) == (401, "token-invalid")
+    assert problem(looked_up) == (503, "database-unavailable")
 
 
 def test_the_contract_says_in_words_too_which_scopes_a_token_needs() -> None:
