@@ -12,7 +12,7 @@ RUN /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /nonexistent rendezvous && install -d -o rendezvous -m 700 /keys
 COPY --from=build /venv /venv
-ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 LOG=json
 USER rendezvous
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \

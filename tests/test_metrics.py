@@ -1,6 +1,7 @@
 """What Prometheus is told: exact over several processes, whichever of them is asked."""
 
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from documents import SIGNING_KEYS
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 from server import (
     PATIENCE,
@@ -24,6 +26,7 @@ from server import (
     serve,
 )
 
+from service import metrics
 from service.store.database import Database
 
 READS = 60
@@ -79,7 +82,7 @@ def counted(database: Database, tmp_path: Path) -> Iterator[tuple[Service, Metri
 
 
 def test_what_two_processes_count_adds_up_exactly(counted: tuple[Service, Metrics]) -> None:
-    service, metrics = counted
+    service, told = counted
     service.register()
     games = [service.create() for _ in range(4)]
 
@@ -94,23 +97,23 @@ def test_what_two_processes_count_adds_up_exactly(counted: tuple[Service, Metric
 
     requests, route = "rendezvous_requests_total", "/v1/games/{game_id}"
     for _ in range(4):  # whichever process answers
-        assert metrics.value(requests, method="GET", route=route, status="200") == READS
-        assert metrics.value("rendezvous_request_seconds_count", route=route) == READS
-        assert metrics.value("rendezvous_request_seconds_bucket", route=route, le="+Inf") == READS
-        assert metrics.value(requests, route="none", status="404") == 3
-        assert metrics.value(requests, method="other") == 1
-        assert metrics.value(requests, method="POST", status="201") == 5
-        assert metrics.value("rendezvous_games_created_total") == 4
-        assert metrics.value("rendezvous_problems_total", code="not-found") == 3
-    assert 0 < metrics.value("rendezvous_request_seconds_sum", route=route) < 60 * READS
-    assert metrics.value("rendezvous_database_connections") <= 8
-    assert games[0]["id"] not in metrics.ask()[1]
+        assert told.value(requests, method="GET", route=route, status="200") == READS
+        assert told.value("rendezvous_request_seconds_count", route=route) == READS
+        assert told.value("rendezvous_request_seconds_bucket", route=route, le="+Inf") == READS
+        assert told.value(requests, route="none", status="404") == 3
+        assert told.value(requests, method="other") == 1
+        assert told.value(requests, method="POST", status="201") == 5
+        assert told.value("rendezvous_games_created_total") == 4
+        assert told.value("rendezvous_problems_total", code="not-found") == 3
+    assert 0 < told.value("rendezvous_request_seconds_sum", route=route) < 60 * READS
+    assert told.value("rendezvous_database_connections") <= 8
+    assert games[0]["id"] not in told.ask()[1]
 
 
 def test_acts_are_counted_once_however_often_they_are_sent(
     counted: tuple[Service, Metrics],
 ) -> None:
-    service, metrics = counted
+    service, told = counted
     service.register()
     game = service.create()
 
@@ -127,34 +130,34 @@ def test_acts_are_counted_once_however_often_they_are_sent(
         assert service.ask("POST", "/v1/games", {"deal": {}}, headers=key).status == 201
 
     acts, ended = "rendezvous_acts_total", "rendezvous_games_ended_total"
-    assert metrics.value(acts, act="move") == 2
-    assert metrics.value(acts, act="undo") == metrics.value(acts, act="resign") == 1
-    assert metrics.value(ended) == metrics.value(ended, status="resigned") == 1
-    assert metrics.value("rendezvous_games_created_total", ruleset="royal-rendezvous-1") == 2
+    assert told.value(acts, act="move") == 2
+    assert told.value(acts, act="undo") == told.value(acts, act="resign") == 1
+    assert told.value(ended) == told.value(ended, status="resigned") == 1
+    assert told.value("rendezvous_games_created_total", ruleset="royal-rendezvous-1") == 2
 
 
 def test_what_is_refused_for_its_rate_is_counted_by_its_limit(
     counted: tuple[Service, Metrics],
 ) -> None:
-    service, metrics = counted
+    service, told = counted
     service.register()
 
     answers = [service.ask("POST", "/v1/games", {}).status for _ in range(40)]
 
     refused = answers.count(429)
     assert refused >= 40 - 2 * 8
-    assert metrics.value("rendezvous_rate_limited_total", rate="writes") == refused
-    assert metrics.value("rendezvous_problems_total", code="rate-limited") == refused
+    assert told.value("rendezvous_rate_limited_total", rate="writes") == refused
+    assert told.value("rendezvous_problems_total", code="rate-limited") == refused
 
 
 def test_what_a_killed_process_counted_stays(
     counted: tuple[Service, Metrics], tmp_path: Path
 ) -> None:
-    service, metrics = counted
+    service, told = counted
     asked = "rendezvous_requests_total"
     for _ in range(20):
         service.ask("GET", "/v1/rulesets")
-    assert metrics.value(asked, route="/v1/rulesets") == 20
+    assert told.value(asked, route="/v1/rulesets") == 20
     (master,) = (pid for pid in children(os.getpid()) if len(children(pid)) == 2)
     dead = children(master)[0]
 
@@ -162,7 +165,7 @@ def test_what_a_killed_process_counted_stays(
     await_(lambda: len(children(master)) == 2 and dead not in children(master))
     service.ask("GET", "/v1/rulesets")
 
-    assert metrics.value(asked, route="/v1/rulesets") == 21
+    assert told.value(asked, route="/v1/rulesets") == 21
     assert list(tmp_path.glob(f"counter_{dead}.db"))
     assert not list(tmp_path.glob(f"gauge_*_{dead}.db"))
 
@@ -170,21 +173,21 @@ def test_what_a_killed_process_counted_stays(
 def test_only_metrics_are_told_there_and_nothing_of_the_api(
     counted: tuple[Service, Metrics],
 ) -> None:
-    service, metrics = counted
+    service, told = counted
 
-    assert metrics.ask("/v1/rulesets")[0] == 404
-    assert metrics.ask("/")[0] == 404
+    assert told.ask("/v1/rulesets")[0] == 404
+    assert told.ask("/")[0] == 404
     assert service.ask("GET", "/metrics").status == 404
 
 
 def test_a_client_that_says_nothing_keeps_nobody_from_it(
     counted: tuple[Service, Metrics],
 ) -> None:
-    _, metrics = counted
+    _, told = counted
 
-    silent = [socket.create_connection(("127.0.0.1", metrics.port)) for _ in range(2)]
+    silent = [socket.create_connection(("127.0.0.1", told.port)) for _ in range(2)]
 
-    assert metrics.ask()[0] == 200
+    assert told.ask()[0] == 200
     for one in silent:
         one.close()
 
@@ -218,7 +221,7 @@ def test_a_port_that_is_taken_is_said_and_nothing_is_served(database: Database) 
 def test_the_next_server_has_the_port_though_the_last_one_was_killed(
     database: Database, tmp_path: Path
 ) -> None:
-    port, told = free_port(), []
+    port, heard = free_port(), []
 
     def server(listener: socket.socket, folder: str) -> AbstractContextManager[int]:
         (tmp_path / folder).mkdir()
@@ -234,9 +237,9 @@ def test_the_next_server_has_the_port_though_the_last_one_was_killed(
         with suppress(AssertionError), server(listener, "first") as master:  # it is killed
             await_(service.ready)
             service.ask("GET", "/v1/rulesets")
-            told.append(asked(port))
+            heard.append(asked(port))
             os.kill(master, signal.SIGKILL)
-        assert told == [1]
+        assert heard == [1]
         with server(listener, "second"):
             await_(lambda: asked(port) == 0)
 
@@ -247,3 +250,19 @@ def asked(port: int) -> float:
         return Metrics(port).value("rendezvous_requests_total", route="/v1/rulesets")
     except OSError:
         return -1
+
+
+def test_the_page_on_operations_lists_what_is_told() -> None:
+    page = (Path(__file__).parents[1] / "docs/operations.md").read_text()
+    table = re.findall(r"^\| `(rendezvous_\w+)` \|([^|]*)\|", page, re.MULTILINE)
+
+    told = {
+        family.name + ("_total" if family.type == "counter" else ""): set(metric._labelnames)
+        for metric, family in (
+            (metric, family)
+            for metric in vars(metrics).values()
+            if isinstance(metric, Counter | Gauge | Histogram)
+            for family in metric.collect()
+        )
+    }
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in table} == told

@@ -221,6 +221,8 @@ LOGGING: Final[dict[str, Any]] = {
 def register(app: Flask, settings: Settings, database: Database) -> None:
     """Have an app's requests pass all of this."""
     origins = settings.origins
+    varies = bool(origins) and "*" not in origins
+    noted = settings.log == "json" or settings.metrics_port > 0
 
     def begin() -> None:
         given = request.headers.get("X-Request-Id", "")
@@ -231,9 +233,10 @@ def register(app: Flask, settings: Settings, database: Database) -> None:
         headers["X-Request-Id"] = g.get("request_id", "")
         if "Cache-Control" not in headers:
             headers["Cache-Control"] = "no-store"
-        if origins and "*" not in origins:
-            response.vary.add("Origin")
-        request.environ[_SEEN] = _seen()
+        if varies:
+            headers.add("Vary", "Origin")
+        if noted:
+            request.environ[_SEEN] = _seen()
         return response
 
     app.before_request(begin)
