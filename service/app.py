@@ -1,5 +1,6 @@
 """Puts the service together: settings, database, operations, docs."""
 
+from threading import BoundedSemaphore
 from typing import Any
 
 import orjson
@@ -42,6 +43,8 @@ def create_app(settings: Settings, database: Database, signing: SigningKeys | No
     app.extensions["database"] = database
     app.extensions["limits"] = Limits(settings)
     app.extensions["signing"] = signing
+    # Long answers take half of the threads at most, so that moves always find one.
+    app.extensions["streams"] = BoundedSemaphore(max(1, settings.threads // 2))
     edge.register(app, settings, database)
     app.extensions["contract"] = spec.publish(app)
     problems.register(app)

@@ -440,8 +440,17 @@ def export(
         NotFoundError: There is no such game for this viewer.
     """
     record, _ = look(connection, instant, token, game_id)
-    state = _state(record, record.replay(), record.instants(), None)
-    return document(state.header, state.game, state.times, seed=state.revealed_seed)
+    return replay_of(record)
+
+
+def replay_of(record: Record) -> dict[str, Any]:
+    """Return the replay document of a row.
+
+    Raises:
+        BrokenLogError: The row is damaged.
+    """
+    seed = record.seed if record.hidden and record.ended_at is not None else None
+    return document(record.header(), record.replay(), record.instants(), seed=seed)
 
 
 def look(

@@ -275,10 +275,24 @@ def _closing_count(line: bytes) -> int | None:
         value = read(line)
     except ValueError:
         return None
-    if type(value) is dict and value.keys() == {"end", "count"} and value["end"] is True:
-        expected = value["count"]
-        return expected if type(expected) is int and expected >= 0 else None
-    return None
+    if type(value) is not dict or not {"end", "count"} <= value.keys() <= {"end", "count", "next"}:
+        return None
+    expected, following = value["count"], value.get("next", "")
+    sound = value["end"] is True and type(expected) is int and type(following) is str
+    return expected if sound and expected >= 0 else None
+
+
+def judge_lines(stream: BinaryIO, check: SignatureCheck | None = None) -> Iterator[Judgement]:
+    """Yield a judgement of every document of a stream that has one a line.
+
+    A judgement of the stream as such comes where a closing line is wrong, or where it ends without.
+
+    Args:
+        stream: Read from where it stands to its end.
+        check: What checks signatures.
+    """
+    for item in _documents("", stream, by_lines=True):
+        yield item.judge(check)
 
 
 def judge(

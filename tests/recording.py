@@ -23,7 +23,7 @@ from uuid import UUID
 import httpx
 import orjson
 import psycopg
-from client import Client, Contract
+from client import NDJSON, Client, Contract
 from documents import SIGNING_KEYS
 from flask import Flask
 from server import libpq, new_database
@@ -272,6 +272,7 @@ def games(session: Session) -> None:
     show("valid", "A sound document", *verify, replay, token=None)
     tampered = {**replay, "result": {**replay["result"], "score": 104}}
     show("tampered", "Another score", *verify, tampered, token=None)
+    bulk(session, replay, tampered)
 
     fresh = "/v1/games/" + session.ask("POST", "/v1/games", new)["id"]
     refuse("nothing-to-undo", "POST", f"{fresh}/undo", {"ply": 0})
@@ -284,6 +285,29 @@ def games(session: Session) -> None:
     refuse("log-full", "POST", f"{fresh}/undo", {"ply": 1999})
     session.change("UPDATE games SET log = '\\xfc' || substr(log, 2) WHERE id = %s", fresh[-36:])
     refuse("broken-log", "GET", fresh)
+
+
+def bulk(session: Session, replay: Json, tampered: Json) -> None:
+    """Replays one a line, and one that is brought in."""
+    show, refuse = session.show, session.refuse
+    many = {"data": b"{}\n" + b'{"end": true, "count": 1}\n', "headers": {"Content-Type": NDJSON}}
+    show("one-line", "Documents one a line", "POST", "/v1/replays/verify", token=None, **many)
+    show("one-game", "A game that has ended", "GET", "/v1/replays?status=resigned")
+
+    bring = ("POST", "/v1/replays")
+    made = show("given-up", "A replay is imported", *bring, replay)
+    refuse("replay-refused", *bring, tampered)
+    show("one-import", "One's imported replays", "GET", "/v1/imports")
+    show("given-up", "The replay as it was imported", "GET", made["links"]["self"])
+    show("forgotten", "An imported replay is forgotten", "DELETE", made["links"]["self"])
+    session.change(
+        "INSERT INTO imports (id, player_id, created_at, ruleset, status, score, digest, document)"
+        " SELECT gen_random_uuid(), %s, now(), 'royal-rendezvous-1', 'lost', 12,"
+        " int4send(n), '{}' FROM generate_series(1, 1000) AS n",
+        replay["header"]["player"],
+    )
+    refuse("imports-full", *bring, replay)
+    session.change("DELETE FROM imports")
 
 
 def doubles(session: Session) -> None:

@@ -981,9 +981,23 @@ class TestVerify:
         assert told.exit_code == 0
         assert "0 valid" in told.stdout
 
+    def test_a_closing_line_may_tell_where_the_next_export_begins(self) -> None:
+        end = '{"end": true, "count": 1, "next": "2026-01-31T12:00:00.000Z"}'
+
+        *rows, last = self.rows(self.write("games.ndjson", f"{VALID}\n{end}\n"))
+
+        assert [row["verdict"] for row in rows] == ["valid"]
+        assert last["summary"]["file_faults"] == 0
+
     @pytest.mark.parametrize(
         "closing",
-        ['{"end": false, "count": 1}', '{"end": true, "count": true}', '{"end": 1, "count": 1}'],
+        [
+            '{"end": true, "count": 1, "next": 1}',
+            '{"end": true, "count": 1, "more": ""}',
+            '{"end": false, "count": 1}',
+            '{"end": true, "count": true}',
+            '{"end": 1, "count": 1}',
+        ],
     )
     def test_a_closing_line_of_another_form_closes_nothing(self, closing: str) -> None:
         *rows, last = self.rows(self.write("games.ndjson", f"{VALID}\n{closing}\n"))

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 import yaml
-from client import Client, Json, Person, problem, unknown_id
+from client import Client, Json, Person, expect, problem, unknown_id
+from documents import header, played
 from flask import Flask
 from werkzeug.test import TestResponse
 
@@ -64,17 +65,27 @@ class Holder:
         if name == "undoMove":
             game = self.owner.move(game, game["legal_moves"][0])
         ids = {"game_id": game["id"], "token_id": str(self.token)}
+        if "{import_id}" in path:
+            ids["import_id"] = imported(self.owner)
         for parameter in re.findall("{(.*?)}", path):
             path = path.replace(f"{{{parameter}}}", ids.get(parameter) or unknown_id())
         body: Any = None
+        kind = "application/json"
         if name == "createToken":
             body = {"scopes": self.scopes or FIRST_SCOPES}
         elif name in {"undoMove", "resignGame"}:
             body = {"ply": game["ply"]}
         elif "requestBody" in operation:
-            (content,) = operation["requestBody"]["content"].values()
+            contents = operation["requestBody"]["content"].items()
+            kind, content = next(one for one in contents if "examples" in one[1])
             body = next(iter(content["examples"].values()))["value"]
-        return (client or self.person).ask(method, path, body)
+        return (client or self.person).ask(method, path, body, headers={"Content-Type": kind})
+
+
+def imported(who: Person) -> str:
+    """Return the id of a replay that was imported."""
+    document = played(header(), ["resign"])
+    return str(expect(who.post("/v1/replays", document), 201)["id"])
 
 
 def holder(ada: Person, database: Database, scopes: tuple[str, ...]) -> Holder:

@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from hashlib import sha256
 from inspect import cleandoc
-from typing import Any, Final, Literal, TypeVar, cast
+from tempfile import SpooledTemporaryFile
+from threading import BoundedSemaphore
+from typing import Any, BinaryIO, Final, Literal, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import flask_smorest
@@ -19,7 +22,7 @@ from service import access, view
 from service.access import TokenInvalidError
 from service.api import problems, schemas
 from service.api.limits import Limits
-from service.api.problems import PROBLEMS, BadRequestError
+from service.api.problems import PROBLEMS, BadRequestError, StreamsFullError
 from service.engine.verify import escape
 from service.engine.verify import read as read_json
 from service.repeats import Key
@@ -32,6 +35,8 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
+
+_PIECE: Final = 1 << 16
 
 NDJSON: Final = "application/x-ndjson"
 """Media type of a stream of JSON texts, one a line."""
@@ -81,6 +86,32 @@ def read_body(limit: int) -> bytes:
     if len(data) > limit:
         raise RequestEntityTooLarge
     return data
+
+
+def spool_body(limit: int, most_lines: int) -> BinaryIO:
+    """Return the request's body whole, in a file that is at its beginning; it may be long.
+
+    A client that sends all before it reads would wait for ever for an answer that is given
+    meanwhile.
+
+    Raises:
+        RequestEntityTooLarge: It has more bytes than the limit, or more lines.
+    """
+    request.max_content_length = limit + 1
+    file = SpooledTemporaryFile(1 << 20)  # noqa: SIM115 - whoever reads it closes it
+    size = lines = 0
+    try:
+        while piece := request.stream.read(_PIECE):
+            size += len(piece)
+            lines += piece.count(b"\n")
+            if size > limit or lines > most_lines:
+                raise RequestEntityTooLarge  # noqa: TRY301
+            file.write(piece)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return cast("BinaryIO", file)
 
 
 def load_query(schema: ma.Schema) -> Any:
@@ -353,21 +384,47 @@ def answer(value: Any, status: int = 200, media_type: str = "application/json") 
     return response
 
 
-def lines(values: Iterator[Any]) -> Response:
+def lines(values: Iterator[Any], closing: Callable[[], Mapping[str, Any]] = dict) -> Response:
     """Return values as a stream of JSON texts, one a line, the last of which counts the others.
 
-    What cannot be read any more ends the stream without that line.
+    What cannot be read any more breaks the stream off without that line.
+
+    Args:
+        values: What the lines are made of.
+        closing: Gives further members of the last line, once the others are given.
+
+    Raises:
+        StreamsFullError: As many are being given as may be at once.
     """
+    turn = _Turn(current_app.extensions["streams"])
 
     def rendered() -> Iterator[bytes]:
         count = 0
-        for count, value in enumerate(values, 1):  # noqa: B007
-            yield orjson.dumps(value, default=_plain, option=_LINE)
-        yield orjson.dumps({"end": True, "count": count}, option=_LINE)
+        try:
+            for count, value in enumerate(values, 1):  # noqa: B007
+                yield orjson.dumps(value, default=_plain, option=_LINE)
+            end = {"end": True, "count": count, **closing()}
+            yield orjson.dumps(end, default=_plain, option=_LINE)
+        finally:
+            turn.end()
 
     response = Response(rendered(), mimetype=NDJSON)
+    response.call_on_close(turn.end)
     response.headers["Cache-Control"] = "private, no-store"
     return response
+
+
+class _Turn:
+    """A long answer's place among those that may be given at once; ended once however often."""
+
+    def __init__(self, places: BoundedSemaphore) -> None:
+        if not places.acquire(blocking=False):
+            raise StreamsFullError("all threads for long answers are busy")
+        self._left = [places]
+
+    def end(self) -> None:
+        with suppress(IndexError):
+            self._left.pop().release()
 
 
 def _plain(value: Any) -> str:

@@ -21,6 +21,7 @@ from service.engine.errors import (
     RendezvousError,
 )
 from service.games import ActRefusedError, SeedNeededError, StalePlyError
+from service.replays import ReplayRefusedError
 from service.store.database import RETRY_AFTER, DatabaseUnavailableError
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -40,6 +41,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "card-mismatch": (409, "Another card would move"),
     "batch-past-hidden-card": (409, "A batch ends where a hidden card is turned up"),
     "stale-ply": (409, "The game is at another ply"),
+    "imports-full": (409, "No more replays can be imported"),
     "game-over": (409, "The game has ended"),
     "undo-off": (409, "Nothing can be taken back in this game"),
     "nothing-to-undo": (409, "There is no move to take back"),
@@ -55,6 +57,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "seed-needed": (422, "This deal spec needs a seed"),
     "bad-position": (422, "The text is not a position"),
     "unknown-cursor": (422, "The cursor is not one of ours"),
+    "replay-refused": (422, "The replay is not valid, or its game not finished"),
     "idempotency-key-reused": (422, "The key was sent with another request"),
     "rate-limited": (429, "Too many requests"),
     "too-many-streams": (429, "This token has as many streams as it may"),
@@ -198,6 +201,7 @@ def register(app: Flask) -> None:
     """Have every error of this app answered by a problem document."""
     app.register_error_handler(RendezvousError, from_error)
     app.register_error_handler(ActRefusedError, _from_refusal)
+    app.register_error_handler(ReplayRefusedError, _from_verdict)
     app.register_error_handler(HTTPException, from_http)
     app.register_error_handler(Exception, _from_fault)
 
@@ -239,6 +243,10 @@ def explain(error: RendezvousError) -> Problem:
     elif isinstance(error, BadSeedError | SeedNeededError):
         members["errors"] = [{"pointer": _POINTERS[code], "detail": detail}]
     return Problem(code, detail, members, headers)
+
+
+def _from_verdict(refused: ReplayRefusedError) -> Response:
+    return answer(refused.code, str(refused), {"verdict": refused.verdict.as_json()})
 
 
 def _from_refusal(refused: ActRefusedError) -> Response:

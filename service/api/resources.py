@@ -1,12 +1,14 @@
 """The operations. Each reads the request, calls one use case and dumps what that returns."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Final
 from uuid import UUID
 
 from flask import Response, request
 
-from service import __version__, access, games, metrics, players, tokens, view
+from service import __version__, access, games, metrics, players, replays, tokens, view
 from service.access import Viewer
 from service.api import schemas
 from service.api.framework import (
@@ -14,6 +16,7 @@ from service.api.framework import (
     NDJSON,
     Blueprint,
     answer,
+    bearer,
     database,
     given_key,
     limits,
@@ -22,6 +25,7 @@ from service.api.framework import (
     run,
     settings,
     signing,
+    spool_body,
     tagged,
 )
 from service.api.lists import linked, place
@@ -32,7 +36,8 @@ from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
 from service.engine.verify import MAX_DOCUMENT_BYTES
 from service.games import MAX_BATCH, Command, State
 from service.players import Player
-from service.signatures import Checker
+from service.replay_files import Tally, judge_lines
+from service.signatures import Checker, SigningKeys
 from service.store.database import Instant, new_id
 from service.view import Json
 
@@ -42,6 +47,13 @@ play = Blueprint("Games", __name__, description="Create, read and play games.")
 records = Blueprint("Replays", __name__, description="Recorded games and their verification.")
 
 BLUEPRINTS: Final = (about, people, play, records)
+
+_VERDICT_LINE: Final = {"$ref": "#/components/schemas/VerdictLine"}
+_IN_BULK: Final[Json] = {"x-bulk": {"media-type": NDJSON, "x-item-schema": _VERDICT_LINE}}
+MAX_BULK_BYTES: Final = 1 << 25
+"""Longest body of documents one a line ..."""
+MAX_BULK_LINES: Final = 100_000
+"""... and its most lines."""
 
 _STORE: Final = ("database-unavailable",)
 _GAME: Final = ("not-found", "broken-log")
@@ -73,6 +85,10 @@ def capabilities() -> Response:
                 "log_entries": LOG_LIMIT,
                 "body_bytes": MAX_BODY_BYTES,
                 "replay_bytes": MAX_DOCUMENT_BYTES,
+                "bulk_bytes": MAX_BULK_BYTES,
+                "bulk_lines": MAX_BULK_LINES,
+                "import_bytes": replays.MAX_IMPORT_BYTES,
+                "imports": replays.MAX_IMPORTS,
                 "page_items": schemas.MAX_LIMIT,
                 **({"games_in_play": most} if (most := settings().games_in_play) else {}),
                 "rates": [
@@ -574,35 +590,204 @@ def get_replay(game_id: UUID) -> Response:
 
     That of a game that has ended is signed; the keys are at `/.well-known/jwks.json`.
     """
-    document, keys = run(games.export, game_id), signing()
-    return tagged(keys.signed(document) if keys else document, MEDIA_TYPE)
+    return tagged(_signed(run(games.export, game_id), signing()), MEDIA_TYPE)
+
+
+def _signed(document: Json, keys: SigningKeys | None) -> Json:
+    return keys.signed(document) if keys and "broken" not in document else document
+
+
+@records.operation(
+    "GET",
+    "/v1/replays",
+    "exportReplays",
+    "My replays in bulk",
+    schemas.ReplayLine,
+    media_type=NDJSON,
+    query=schemas.ExportQuery,
+    bearer="needed",
+    needs=access.READ,
+    fails=("streams-full",),
+)
+def export_replays(query: Json) -> Response:
+    """The replays of one's own games that have ended, one a line, in the order in which they ended.
+
+    The last line is `{"end": true, "count": N, "next": "..."}`: without it the export is not
+    complete. There is no limit to its length, and filters leave out what does not match.
+
+    **Incremental copies**: send `next` as `since` of the next export with the same filters. Nothing
+    is skipped, however many games end meanwhile; `next` lies some minutes back, so a few replays
+    come again. Replace by `header.id`: a game that was lost, taken up again by an undo and ended
+    anew comes anew, too.
+
+    A game whose record is damaged is told as `{"broken": id}`. Imported replays are not among them.
+    """
+    found = replays.export(database(), Instant(), bearer(), replays.Wanted(**query))
+    # The app is out of reach once the answer is under way.
+    documents = map(partial(_signed, keys=signing()), found.documents)
+    return lines(documents, lambda: {"next": found.next})
 
 
 @records.operation(
     "POST",
     "/v1/replays/verify",
     "verifyReplay",
-    "Verify a replay document",
+    "Verify replay documents",
     schemas.Verification,
-    fails=("body-too-large", "unsupported-media-type"),
+    fails=("body-too-large", "unsupported-media-type", "streams-full"),
     requestBody={
         "required": True,
         "description": "The document. Whatever comes is judged; what is no replay is `invalid`. "
-        f"`{MEDIA_TYPE}` is taken as well.",
-        # One media type: of two that are JSON, generators of clients make what does not run.
+        f"`{MEDIA_TYPE}` is taken as well, and `{NDJSON}`: documents one a line.",
+        # One media type: of several, generators of clients make what does not run.
         "content": {"application/json": {"schema": schemas.Replay}},
     },
+    **_IN_BULK,
 )
 def verify_replay() -> Response:
     """Deal the cards, play the log, compare all that the document claims, and say how it went.
 
     Signatures are checked by this service's own keys; those of others are left open.
+
+    **In bulk**: documents one a line, sent as `application/x-ndjson`, up to 32 MiB and 100,000
+    lines, are answered by verdicts one a line, in order and with the number of the line. The last
+    line counts them, and says whether the request had a closing line that counts right.
     """
+    if request.mimetype == NDJSON:
+        return _verify_lines()
+    _demand_replay()
+    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES), _check()).as_json())
+
+
+def _demand_replay() -> None:
     if request.mimetype not in {MEDIA_TYPE, "application/json"}:
         raise BadRequestError("unsupported-media-type", f"the body must come as {MEDIA_TYPE}")
-    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES), _check()).as_json())
 
 
 def _check() -> Checker | None:
     keys = signing()
     return keys.check if keys else None
+
+
+def _verify_lines() -> Response:
+    file, check, tally = spool_body(MAX_BULK_BYTES, MAX_BULK_LINES), _check(), Tally()
+
+    def verdicts() -> Iterator[Json]:
+        with file:
+            for judgement in judge_lines(file, check):
+                tally.add(judgement)
+                if not judgement.of_file:
+                    yield {"line": judgement.line, **judgement.verdict.as_json()}
+
+    def closing() -> Json:
+        return {**tally.verdicts, "complete": not tally.file_faults}
+
+    response = lines(verdicts(), closing)
+    response.call_on_close(file.close)
+    return response
+
+
+@records.operation(
+    "POST",
+    "/v1/replays",
+    "importReplay",
+    "Import a replay",
+    schemas.ImportedReplay,
+    status=201,
+    headers=("Location",),
+    bearer="needed",
+    needs=access.PLAY,
+    keyed=True,
+    fails=("body-too-large", "unsupported-media-type", "replay-refused", "imports-full"),
+    requestBody={
+        "required": True,
+        "description": f"The document, up to 256 KiB. `{MEDIA_TYPE}` is taken as well.",
+        "content": {"application/json": {"schema": schemas.Replay}},
+    },
+)
+def import_replay() -> Response:
+    """Keep a replay of a game that was played elsewhere, by whomever.
+
+    It must be valid and its game finished. It is marked as imported, never ranked, and its
+    importer's alone. The same replay again is the one that is there. An `Idempotency-Key` is taken.
+    """
+    _demand_replay()
+    text = read_body(replays.MAX_IMPORT_BYTES)
+    key = given_key("importReplay", text)
+    made = run(replays.add_import, replays.judge(text, _check()), new_id(), key, transaction=True)
+    response = answer(_imported(made), 201)
+    response.headers["Location"] = _import_path(made)
+    return response
+
+
+def _import_path(made: replays.Import) -> str:
+    return f"{view.ROOT}/replays/{made.id}"
+
+
+def _imported(made: replays.Import) -> Json:
+    return {
+        "id": str(made.id),
+        "imported": True,
+        "created_at": view.instant(made.created_at),
+        "ruleset": made.ruleset,
+        "status": made.status,
+        "score": made.score,
+        "digest": made.digest.hex(),
+        "links": {"self": _import_path(made)},
+    }
+
+
+@records.operation(
+    "GET",
+    "/v1/imports",
+    "listImports",
+    "My imported replays",
+    schemas.ImportList,
+    headers=("Link",),
+    query=schemas.PageQuery,
+    bearer="needed",
+    needs=access.READ,
+    fails=("unknown-cursor",),
+)
+def list_imports(query: Json) -> Response:
+    """One's imported replays, newest first.
+
+    `Link: <...>; rel="next"` leads on to older ones and `rel="prev"` back, while there are any.
+    """
+    page = run(replays.list_imports, limit=query["limit"], place=place())
+    return linked(answer({"imports": [_imported(made) for made in page.items]}), page)
+
+
+@records.operation(
+    "GET",
+    "/v1/replays/<uuid:import_id>",
+    "getImport",
+    "An imported replay's document",
+    schemas.Replay,
+    media_type=MEDIA_TYPE,
+    bearer="needed",
+    needs=access.READ,
+    fails=("not-found",),
+)
+def get_import(import_id: UUID) -> Response:
+    """The document as it was imported, its members in the order of their names."""
+    response = Response(run(replays.read_import, import_id), mimetype=MEDIA_TYPE)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+@records.operation(
+    "DELETE",
+    "/v1/replays/<uuid:import_id>",
+    "deleteImport",
+    "Forget an imported replay",
+    None,
+    status=204,
+    bearer="needed",
+    needs=access.PLAY,
+    fails=("not-found",),
+)
+def delete_import(import_id: UUID) -> Response:
+    """Forget a replay that was imported; games that were played here cannot be deleted so."""
+    run(replays.remove_import, import_id)
+    return Response(status=204)

@@ -40,6 +40,7 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     },
     "game_id": {"description": "The game's id"},
     "token_id": {"description": "The token's id, which is not its text"},
+    "import_id": {"description": "The imported replay's id"},
 }
 """What the contract says of the parameters of paths, beside what the paths themselves say."""
 
@@ -338,6 +339,17 @@ class GameQuery(PageQuery):
     max_score = _query_score("Games that ended with this score or less")
 
 
+class ExportQuery(Schema):
+    """Which of one's ended games."""
+
+    ruleset = _words(tuple(RULESETS), "Games of this ruleset")
+    status = _words(STATUSES[1:], "Games that ended so")
+    min_score = _query_score("Games that ended with this score or more")
+    max_score = _query_score("Games that ended with this score or less")
+    since = _query_instant("Games that ended at this instant or later; `next` of an earlier export")
+    until = _query_instant("Games that ended before this instant")
+
+
 class Problem(Schema):
     """A problem document (RFC 9457)."""
 
@@ -362,6 +374,7 @@ class Problem(Schema):
     targets = fields.List(fields.String(), metadata={"description": "Foundations that fit"})
     legal_moves = fields.List(fields.Nested(Command))
     game = fields.Nested("Game")
+    verdict = fields.Nested("Verification")
     required_scope = fields.String()
     retry_after = integer(0, LONGEST_WINDOW, "Seconds after which to try again")
 
@@ -384,6 +397,17 @@ class HeaderDeal(Schema):
     commitment = text(HEX_64, "The commitment to the hidden seed", "0" * 64)
 
 
+class HeaderTournament(Schema):
+    """Which attempt of which tournament a game is."""
+
+    id = _uuid("The tournament")
+    round = integer(1, 2**53 - 1, "The round, from 1", required=True)
+    deal_no = integer(1, 2**53 - 1, "The deal's number, from 1", required=True)
+    entry = _uuid("The player's entry")
+    attempt = integer(1, 2**53 - 1, "The attempt at this deal, from 1", required=True)
+    deadline = integer(0, 2**53 - 1, "ms since 1970", required=True)
+
+
 class Header(Schema):
     """What is fixed when the game is made; a client computes digests from it."""
 
@@ -393,6 +417,7 @@ class Header(Schema):
     player = _uuid("The player's id")
     created_at = integer(0, 2**53 - 1, "ms since 1970", required=True)
     options = fields.Nested(Options, required=True)
+    tournament = fields.Nested(HeaderTournament)
 
 
 class Foundation(Schema):
@@ -660,6 +685,10 @@ class Limits(Schema):
     log_entries = fields.Integer(required=True)
     body_bytes = fields.Integer(required=True)
     replay_bytes = fields.Integer(required=True)
+    bulk_bytes = fields.Integer(required=True)
+    bulk_lines = fields.Integer(required=True)
+    import_bytes = fields.Integer(required=True)
+    imports = fields.Integer(required=True)
     page_items = fields.Integer(required=True)
     games_in_play = fields.Integer(
         metadata={"description": "Of a player at once; absent where there may be any number"}
@@ -752,3 +781,60 @@ class Replay(Schema):
         "Compact JWS by the service's key, once the game has ended",
         "eyJhbGciOiJFZDI1NTE5Iiwia2lkIjoiLi4uIn0.e30.AAAA",
     )
+    extra = fields.Raw(metadata={"description": "Whatever an imported replay has here"})
+
+
+class ReplayLine(Replay):
+    """A line of an export: a replay, or at the end their number."""
+
+    format = _words(("replay-1",), "The format")
+    header = fields.Nested(Header)
+    log = fields.List(text(ENTRY, "An entry", "r3:upper-S"))
+    times = fields.List(integer(0, 2**53 - 1, "ms since the creation"))
+    result = fields.Nested(ReplayResult)
+    digest = text(HEX_64, "Of header, log and times", "0" * 64)
+    broken = fields.String(
+        metadata={
+            "description": "In place of a replay: id of a game whose record is damaged",
+            "format": "uuid",
+        }
+    )
+    end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
+    count = integer(0, 2**53 - 1, "Number of lines before the last")
+    next = _instant("In the last line: `since` for all that is not in this export")
+
+
+class VerdictLine(Verification):
+    """A line of verdicts: on a line of the request, or at the end their numbers."""
+
+    verdict = _words(("valid", "invalid", "incomplete", "unsupported"), "The whole")
+    levels = fields.Nested(Levels)
+    line = integer(1, 2**53 - 1, "The request's line, from 1")
+    end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
+    count = integer(0, 2**53 - 1, "Number of verdicts")
+    valid = integer(0, 2**53 - 1, "So many were `valid`")
+    invalid = integer(0, 2**53 - 1, "So many were `invalid`")
+    incomplete = integer(0, 2**53 - 1, "So many were `incomplete`")
+    unsupported = integer(0, 2**53 - 1, "So many were `unsupported`")
+    complete = fields.Boolean(
+        metadata={"description": "Whether the request ended with a closing line that counts right"}
+    )
+
+
+class ImportedReplay(Schema):
+    """A replay of a game that was played elsewhere. It is never ranked."""
+
+    id = _uuid("The import's id, which is not the game's")
+    imported = fields.Boolean(required=True, metadata={"description": "Always true"})
+    created_at = _instant("When it was imported", required=True)
+    ruleset = fields.String(required=True)
+    status = _words(STATUSES[1:], "How the game ended", required=True)
+    score = integer(0, 104, "Cards on foundations at the end", required=True)
+    digest = text(HEX_64, "Of the replay's header, log and times", "0" * 64, required=True)
+    links = fields.Nested(SelfLink, required=True)
+
+
+class ImportList(Schema):
+    """A page of imported replays; the Link header leads to the next."""
+
+    imports = fields.List(fields.Nested(ImportedReplay), required=True)

@@ -10,7 +10,7 @@ import yaml
 from flask import Flask
 
 from service import __version__
-from service.api import examples
+from service.api import examples, schemas
 from service.api.framework import NDJSON, Api
 from service.api.resources import BLUEPRINTS
 
@@ -30,7 +30,8 @@ same key gives the same thing, another request with it is refused.
 request changes nothing.
 
 **Streams** are lines of JSON, `application/x-ndjson`; `x-item-schema` says what a line is. The last
-line tells their number: without it the stream is not complete.
+line tells their number: without it the stream is not complete. Where an operation has `x-bulk` it
+takes such a stream, too, and answers it by one.
 
 **Absent, not null**: members without a value are left out.
 """
@@ -56,6 +57,7 @@ def publish(app: Flask) -> dict[str, Any]:
     app.config.update(_OPTIONS)
     api = Api(app)
     api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
+    api.spec.components.schema("VerdictLine", schema=schemas.VerdictLine)
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()

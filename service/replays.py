@@ -1,0 +1,345 @@
+"""Replays beyond a single game: exported in bulk, and those of games that were played elsewhere."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    func,
+    select,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from service import access, lists
+from service.engine.errors import BrokenLogError, RendezvousError
+from service.engine.replay import Json
+from service.engine.verify import Problem, SignatureCheck, Verdict, read, verify_text
+from service.games import EPOCH, Record, replay_of
+from service.lists import Page, Place
+from service.repeats import Key, claim
+from service.store.database import Database, Instant
+from service.store.tables import games, imports, players
+
+OVERLAP: Final = timedelta(minutes=2)
+"""How far an incremental copy goes back behind the one before.
+
+A game's end is the instant at which its last act began to be judged, and the row shows it a little
+later; how much later is bounded by what the service waits for connections, a minute at most.
+"""
+
+MAX_IMPORTS: Final = 1000
+"""Most imported replays of a player."""
+
+MAX_IMPORT_BYTES: Final = 1 << 18
+"""Longest document that is imported. A full log of 2,000 entries takes less than half of it."""
+
+_CHUNK: Final = 200
+
+_log = logging.getLogger(__name__)
+
+
+class ReplayRefusedError(RendezvousError):
+    """The replay is not imported: it is not valid, or not of a finished game.
+
+    Attributes:
+        verdict: What the verifier says of it.
+    """
+
+    code = "replay-refused"
+
+    def __init__(self, verdict: Verdict) -> None:
+        problem = verdict.problem
+        told = (
+            f"{problem.pointer or ''} {problem.detail}" if problem else "the game is not finished"
+        )
+        super().__init__(f"{verdict.verdict}: {told.strip()}")
+        self.verdict = verdict
+
+
+class ImportsFullError(RendezvousError):
+    """The player has as many imported replays as they may."""
+
+    code = "imports-full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which of a player's ended games are meant; None for any.
+
+    Attributes:
+        ruleset: Name of their ruleset.
+        status: How they ended.
+        min_score: Least score.
+        max_score: Greatest score.
+        since: Ended then or later.
+        until: Ended before then.
+    """
+
+    ruleset: str | None = None
+    status: str | None = None
+    min_score: int | None = None
+    max_score: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return them as SQL."""
+        c = games.c
+        given: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+            (self.ruleset, c.ruleset.__eq__),
+            (self.status, c.status.__eq__),
+            (self.min_score, c.score.__ge__),
+            (self.max_score, c.score.__le__),
+            (self.since, c.ended_at.__ge__),
+            (self.until, c.ended_at.__lt__),
+        ]
+        return [condition(value) for value, condition in given if value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Replays as they are read.
+
+    Attributes:
+        documents: In the order in which the games ended. In place of the document of a game whose
+            row is damaged comes `{"broken": id}`.
+        next: The `since` by which another export has all that this one does not have.
+    """
+
+    documents: Iterator[Json]
+    next: datetime
+
+
+def export(database: Database, instant: Instant, token: bytes | None, wanted: Wanted) -> Export:
+    """Return the viewer's own games that have ended, as replay documents.
+
+    They are read in chunks, each by a statement of its own, the first of them here: what is wrong
+    with the request is known when this returns. Games that end meanwhile are left to the next
+    export; one that was lost, taken up again by an undo and ended anew is exported anew.
+
+    Raises:
+        DatabaseUnavailableError: The database cannot be reached; also while documents are taken.
+    """
+
+    def begin(connection: Connection) -> tuple[datetime, UUID, list[Record]]:
+        now, who = access.read_viewer(connection, token, instant)
+        player = access.demand(who, "games:read").player
+        return now, player, _ended(connection, player, wanted, now)
+
+    now, player, first = database.run(begin)
+
+    def documents() -> Iterator[Json]:
+        chunk = first
+        while chunk:
+            yield from map(_document, chunk)
+            after = (chunk[-1].ended_at, chunk[-1].id)
+            if len(chunk) < _CHUNK:
+                break
+            chunk = database.run(
+                partial(_ended, player=player, wanted=wanted, now=now, after=after)
+            )
+
+    following = now - OVERLAP
+    if wanted.until is not None:
+        following = max(EPOCH, min(wanted.until, following)).astimezone(UTC)
+    return Export(documents(), following)
+
+
+def _ended(
+    connection: Connection,
+    player: UUID,
+    wanted: Wanted,
+    now: datetime,
+    after: tuple[datetime | None, UUID] | None = None,
+) -> list[Record]:
+    """Return the next games of a player that had ended by then."""
+    query = select(games).where(games.c.player_id == player, games.c.ended_at <= now)
+    query = query.where(*wanted.conditions())
+    place = tuple_(games.c.ended_at, games.c.id)
+    if after is not None:
+        query = query.where(place > after)
+    query = query.order_by(games.c.ended_at, games.c.id).limit(_CHUNK)
+    return [Record(*row) for row in connection.execute(query)]
+
+
+def _document(record: Record) -> Json:
+    try:
+        return replay_of(record)
+    except BrokenLogError as error:
+        _log.error("game %s cannot be exported: %s", record.id, error)
+        return {"broken": str(record.id)}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An imported replay, its document aside."""
+
+    id: UUID
+    created_at: datetime
+    ruleset: str
+    status: str
+    score: int
+    digest: bytes
+
+
+_COLUMNS: Final = (
+    imports.c.id,
+    imports.c.created_at,
+    imports.c.ruleset,
+    imports.c.status,
+    imports.c.score,
+    imports.c.digest,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A replay that may be imported.
+
+    Attributes:
+        text: The document, canonical JSON.
+        digest: Its digest.
+        facts: What its log gives.
+        ruleset: Its ruleset.
+    """
+
+    text: str
+    digest: bytes
+    facts: Json
+    ruleset: str
+
+
+def judge(text: bytes, check: SignatureCheck | None) -> Judged:
+    """Return a replay that may be imported.
+
+    Args:
+        text: The document's text.
+        check: What checks its signature.
+
+    Raises:
+        ReplayRefusedError: It is not valid, or its game is not finished.
+    """
+    verdict = verify_text(text, check)
+    if verdict.verdict != "valid" or verdict.result is None:
+        raise ReplayRefusedError(verdict)
+    value = read(text)
+    try:
+        kept = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError):
+        # Only what is in `extra` is not judged: a number that is read as infinite, say.
+        problem = Problem("structure", "malformed", "it cannot be written again", "/extra")
+        raise ReplayRefusedError(Verdict(levels=verdict.levels, problem=problem)) from None
+    return Judged(kept, bytes.fromhex(value["digest"]), verdict.result, value["header"]["ruleset"])
+
+
+def add_import(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    judged: Judged,
+    import_id: UUID,
+    key: Key | None,
+) -> Import:
+    """Keep a replay of elsewhere and return it; the same one again is the one that is there.
+
+    Args:
+        connection: In a transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        judged: The replay.
+        import_id: A new UUIDv7.
+        key: The request's key, if it has one.
+
+    Raises:
+        ImportsFullError: The player has MAX_IMPORTS.
+        KeyReusedError: The key was sent before with another replay.
+    """
+    now, who = access.read_viewer(connection, token, instant)
+    player = access.demand(who, "games:play").player
+    # One at a time, so that they are counted truly and none is kept twice.
+    connection.execute(_LOCK, {"player": player})
+    query = select(*_COLUMNS).where(
+        imports.c.player_id == player, imports.c.digest == judged.digest
+    )
+    row = connection.execute(query).one_or_none()
+    if key is not None:
+        # Equal requests have equal digests, which alone say what was made.
+        claim(connection, now, player, key, import_id if row is None else row.id)
+    if row is not None:
+        return Import(*row)
+    count = connection.execute(_COUNT, {"player": player}).scalar_one()
+    if count >= MAX_IMPORTS:
+        raise ImportsFullError(f"a player keeps at most {MAX_IMPORTS} imported replays")
+    facts = judged.facts
+    made = Import(import_id, now, judged.ruleset, facts["status"], facts["score"], judged.digest)
+    values = {name: getattr(made, name) for name in made.__slots__}
+    connection.execute(insert(imports), {**values, "player_id": player, "document": judged.text})
+    return made
+
+
+_LOCK: Final = (
+    select(players.c.id).where(players.c.id == bindparam("player")).with_for_update(key_share=True)
+)
+_COUNT: Final = (
+    select(func.count()).select_from(imports).where(imports.c.player_id == bindparam("player"))
+)
+
+
+def list_imports(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    *,
+    limit: int,
+    place: Place | None,
+) -> Page[Import]:
+    """Return a page of the viewer's imported replays."""
+    _, who = access.read_viewer(connection, token, instant)
+    query = select(*_COLUMNS).where(imports.c.player_id == access.demand(who, "games:read").player)
+    return lists.read(
+        connection, query, imports.c.id, lambda row: Import(*row), limit=limit, place=place
+    )
+
+
+def read_import(
+    connection: Connection, instant: Instant, token: bytes | None, import_id: UUID
+) -> str:
+    """Return the document of one of the viewer's imported replays, canonical JSON.
+
+    Raises:
+        NotFoundError: They have no such replay.
+    """
+    _, who = access.read_viewer(connection, token, instant)
+    player = access.demand(who, "games:read").player
+    query = select(imports.c.document).where(
+        imports.c.id == import_id, imports.c.player_id == player
+    )
+    found: str | None = connection.execute(query).scalar_one_or_none()
+    if found is None:
+        access.not_found("imported replay")
+    return found
+
+
+def remove_import(
+    connection: Connection, instant: Instant, token: bytes | None, import_id: UUID
+) -> None:
+    """Forget one of the viewer's imported replays.
+
+    Raises:
+        NotFoundError: They have no such replay.
+    """
+    _, who = access.read_viewer(connection, token, instant)
+    player = access.demand(who, "games:play").player
+    query = delete(imports).where(imports.c.id == import_id, imports.c.player_id == player)
+    if not connection.execute(query).rowcount:
+        access.not_found("imported replay")
