@@ -100,6 +100,15 @@ class TestGames:
         assert count(database, "games", ada.id) == 1
         assert expect(create(ada, "one"), 201) == first
 
+    def test_a_game_that_was_damaged_since_is_no_fault_of_the_player(
+        self, ada: Person, database: Database
+    ) -> None:
+        game = expect(create(ada, "one"), 201)
+        damage = text("UPDATE games SET log = '\\xfc', ply = 1, times = '\\x00' WHERE id = :id")
+        database.run(lambda connection: connection.execute(damage, {"id": game["id"]}))
+
+        assert problem(create(ada, "one")) == (500, "broken-log")
+
     def test_another_key_makes_another_game_and_so_does_none(
         self, ada: Person, database: Database
     ) -> None:

@@ -399,7 +399,7 @@ def _game(state: State) -> Json:
     bearer="needed",
     needs=access.PLAY,
     keyed=True,
-    fails=("bad-seed", "seed-needed", "too-many-games"),
+    fails=("bad-seed", "seed-needed", "too-many-games", "broken-log"),
 )
 def create_game(body: Json) -> Response:
     """Create a game: of a seed that is given, or of a hidden one that the server draws.
