@@ -27,7 +27,8 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/serve.stamp
 # By the npm of the wheel of Node.js that the tests need.
 $(NODE_MODULES): examples/typescript/package-lock.json $(VENV)/dev.stamp
 	@echo "Installing what the TypeScript example needs ..."
-	@cd examples/typescript && PATH=$(CURDIR)/$(BIN):$$PATH npm ci --silent
+	@cd examples/typescript && PATH=$(CURDIR)/$(BIN):$$PATH npm ci --loglevel=error \
+		|| { echo "npm cannot install examples/typescript, so its tests would fail: it must reach a package registry"; exit 1; }
 	@touch $@
 
 serve: $(VENV)/serve.stamp ## Run the service on http://127.0.0.1:8000 with a database of its own

@@ -81,10 +81,12 @@ class _Both:
         for kind, before in old.items():
             if kind not in new:
                 yield f"{at}{kind} removed"
-            else:
-                yield from self._schema(
-                    at.strip(), before.get("schema", {}), new[kind].get("schema", {}), way
-                )
+                continue
+            # The second is that of a line, where there is one value a line.
+            for word in ("schema", "x-item-schema"):
+                if word in before:
+                    shape = new[kind].get(word, {})
+                    yield from self._schema(at.strip(), before[word], shape, way)
 
     def _schema(
         self, at: str, old: Json, new: Json, way: Way, within: tuple[str, ...] = ()

@@ -179,6 +179,13 @@ def test_a_scope_that_is_needed_from_now_on_is_found(document: Json) -> None:
     assert breaks(document, new) == ["makeMoves: the scope admin is needed"]
 
 
+def test_a_member_of_a_line_that_goes_is_found(document: Json) -> None:
+    new = json.loads(json.dumps(document))
+    shape(new, "ExportLine")["properties"].pop("table")
+
+    assert breaks(document, new) == ["exportPlayer: 200 table removed"]
+
+
 @pytest.mark.parametrize("what", SOUND)
 def test_what_breaks_nothing_is_not_found(released: Json, what: str) -> None:
     new = json.loads(json.dumps(released))

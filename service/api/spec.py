@@ -27,7 +27,7 @@ game as it is. What creates takes an `Idempotency-Key`: within 24 hours the same
 same key gives the same thing, another request with it is refused.
 
 **Errors** are problem documents (RFC 9457): `code` is stable, `detail` is for people. A refused
-request changes nothing.
+request changes nothing. Each operation lists its codes as `x-problem-codes`.
 
 **Streams** are lines of JSON, `application/x-ndjson`; `x-item-schema` says what a line is. The last
 line tells their number: without it the stream is not complete. Where an operation has `x-bulk` it
