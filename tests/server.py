@@ -104,7 +104,7 @@ class Stream:
         self.connection.request("GET", parts.path, headers=named)
         self.response = self.connection.getresponse()
         self.status = self.response.status
-        self.headers = dict(self.response.headers)
+        self.headers = self.response.headers
         self.comments: list[str] = []
         self.fields: list[str] = []
 
@@ -125,6 +125,8 @@ class Stream:
             return None
         if line:
             self.fields.append(line)
+        if line.startswith(":"):
+            self.comments.append(line)
         return line.removesuffix("\n") if line else None
 
     def __iter__(self) -> Iterator[Event]:
@@ -132,9 +134,7 @@ class Stream:
         found: dict[str, str] = {}
         while (line := self.line()) is not None:
             name, _, value = line.partition(": ")
-            if line.startswith(":"):
-                self.comments.append(line)
-            elif line:
+            if line:
                 found[name] = value
             elif "data" in found:
                 yield Event(found["id"], found["event"], orjson.loads(found["data"]))
@@ -343,6 +343,58 @@ def running(
         with processes(url, listener, first=first, log=log, **settings):
             await_(service.ready)
             yield service
+
+
+@dataclass
+class Streams:
+    """The process that streams live events, by itself."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self.process.pid
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0
+
+
+@contextmanager
+def streaming(
+    url: str, *, first: str = "", log: IO[str] | None = None, **settings: str
+) -> Iterator[Streams]:
+    """Run the process that streams live events, on a port of its own; see `processes`."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
+        port = listener.getsockname()[1]
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", f"{first}\nfrom service.stream import main; main()"),
+                *(str(listener.fileno()), str(os.getpid())),
+            ],
+            env=environment(**{"STREAM_URL": f"http://127.0.0.1:{port}", **settings}),
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            stderr=log,
+        )
+        assert process.stdin
+        with process.stdin as pipe:
+            pipe.write(f"{url}\n".encode())
+        streams = Streams(port, process)
+        listener.close()  # else nobody would hear that it has stopped
+        try:
+            yield streams
+        finally:
+            if process.poll() is None:
+                streams.stop()
 
 
 @dataclass
