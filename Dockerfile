@@ -14,7 +14,7 @@ RUN useradd --system --uid 10001 --home-dir /nonexistent rendezvous && install -
 COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 LOG=json
 USER rendezvous
-EXPOSE 8000
+EXPOSE 8000 8001
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
 CMD ["rendezvous", "serve"]
