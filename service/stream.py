@@ -9,10 +9,12 @@ events, of more moves each, and none can make this process grow.
 
 import asyncio
 import logging
+import logging.config
 import resource
 import signal
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +32,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service import access, child, games, view, watch
@@ -65,6 +67,9 @@ _RECONNECT_MS: Final = 2000
 _OPENERS: Final = 4
 _SEND_BUFFER: Final = 1 << 17
 _STOP_WITHIN: Final = 10
+_SEEN: Final = "rendezvous.seen"
+_ROUTE: Final = "/v1/games/{game_id:uuid}/events"
+_HEALTH: Final = "/healthz"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Connection": "close",
@@ -317,6 +322,8 @@ class Events:
             game = scope["path_params"]["game_id"]
             address = _address(request, self._hub.settings.trusted_proxies)
             record, who = await self._hub.open(game, token, address)
+            if who is not None:
+                scope[_SEEN]["player"] = str(who.player)
             watcher = Watcher(game, who.token if who else None, seen)
             feed = self._hub.join(watcher, record)
             gone = asyncio.create_task(_end_when_gone(receive, watcher))
@@ -332,7 +339,7 @@ class Events:
         headers = {
             **_HEADERS,
             "Content-Type": "text/event-stream",
-            "X-Request-Id": _request_id(Headers(scope=scope)),
+            "X-Request-Id": scope[_SEEN]["request_id"],
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
@@ -383,13 +390,45 @@ def _seen(headers: Headers) -> Mark | None:
         raise BadRequestError("invalid-request", ": ".join(fault), [fault]) from error
 
 
-def _request_id(headers: Headers) -> str:
-    given = headers.get("X-Request-Id", "")
-    return given if is_request_id(given) else new_request_id()
+class Passing:
+    """Gives each request its id, and writes its line in the log when it is over."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        given = request.headers.get("X-Request-Id", "")
+        seen = {"request_id": given if is_request_id(given) else new_request_id()}
+        scope[_SEEN] = seen
+        began, status, length = time.perf_counter(), 500, 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status, length
+            status = message.get("status", status)
+            length += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            if "game_id" in scope.get("path_params", {}):
+                seen["route"] = _ROUTE.replace(":uuid", "")
+            if self._settings.log == "json" and request.url.path != _HEALTH:
+                seconds = time.perf_counter() - began
+                address = _address(request, self._settings.trusted_proxies)
+                edge.log_request(seen, scope["method"], status, seconds, length, address)
 
 
 def _problem(request: Request, problem: Problem) -> Response:
-    number = _request_id(request.headers)
+    seen = request.scope[_SEEN]
+    seen["problem"] = problem.code
+    number = seen["request_id"]
     return Response(
         problem.document(number),
         problem.status,
@@ -419,20 +458,21 @@ def _healthz(_: Request) -> Response:
 
 def create_app(hub: Hub) -> Starlette:
     """Return the streams as an ASGI application."""
-    origins = hub.settings.origins
+    settings = hub.settings
+    passing = Middleware(Passing, settings=settings)
     cors = Middleware(
         CORSMiddleware,
-        allow_origins=origins,
+        allow_origins=settings.origins,
         allow_methods=["GET", "HEAD"],
         allow_headers=edge.CORS_ASKED,
         expose_headers=edge.CORS_SHOWN,
         max_age=edge.CORS_HOLDS,
     )
     return Starlette(
-        middleware=[cors] if origins else [],
+        middleware=[passing, cors] if settings.origins else [passing],
         routes=[
-            Route("/v1/games/{game_id:uuid}/events", Events(hub), methods=["GET"]),
-            Route("/healthz", _healthz, methods=["GET"]),
+            Route(_ROUTE, Events(hub), methods=["GET"]),
+            Route(_HEALTH, _healthz, methods=["GET"]),
         ],
         exception_handlers={
             RendezvousError: _from_error,
@@ -533,7 +573,10 @@ def main() -> None:
     if not url:  # its end is told so
         return
     settings = Settings.from_environment()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    if settings.log == "json":
+        logging.config.dictConfig(edge.LOGGING)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     # uvicorn stops in good order, then sends itself the signal again; and that is then no more.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -1,5 +1,6 @@
 """The log of requests: what stands in it, and above all what does not."""
 
+import asyncio
 import re
 import subprocess
 from collections.abc import Iterator
@@ -7,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
-from client import Client, Contract
+from client import Client, Contract, Person, unknown_id
 from server import Service, new_database, running
 
 from service import tokens
@@ -19,6 +21,8 @@ from service.store import schema
 from service.store.backup import backup
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres, program
+from service.stream import Hub
+from service.stream import create_app as create_streams
 
 Json = dict[str, Any]
 FAULT = """
@@ -237,3 +241,30 @@ def test_whatever_is_logged_is_a_line_of_json(live: tuple[Service, str, Path]) -
 
     assert {"info", "error"} <= {line["level"] for line in found}
     assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]{12}Z", line["time"]) for line in found)
+
+
+def test_a_stream_of_events_has_its_line_when_it_ends(
+    database: Database, ada: Person, capfd: pytest.CaptureFixture[str]
+) -> None:
+    game = ada.create()
+    ada.act(game, "resign")
+    streams = create_streams(Hub(Settings(log="json"), database))
+
+    async def ask(path: str, **headers: str) -> httpx.Response:
+        transport = httpx.ASGITransport(streams)
+        async with httpx.AsyncClient(transport=transport, base_url="http://streams") as client:
+            return await client.get(path, headers=headers)
+
+    token = {"Authorization": f"Bearer {ada.token}", "X-Request-Id": str(ada.token)}
+    heard = asyncio.run(ask(f"/v1/games/{game['id']}/events", **token))
+    refused = asyncio.run(ask(f"/v1/games/{unknown_id()}/events"))
+    asyncio.run(ask("/healthz"))
+
+    first, second = lines(capfd.readouterr().err)
+    route = "/v1/games/{game_id}/events"
+    assert (first["route"], first["status"], first["player"]) == (route, 200, ada.id)
+    assert first["bytes"] == len(heard.content)
+    assert first["request_id"] == heard.headers["X-Request-Id"] != ada.token
+    assert (second["route"], second["problem"]) == (route, "not-found")
+    assert second["request_id"] == refused.json()["request_id"]
+    assert "player" not in second

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -127,19 +127,41 @@ class Edge:
             metrics.connections.set(self._database.in_use())
         well = passage.status == _OK and seen.get("route") in _HEALTH
         if self._logs and not well:  # they are asked every few seconds, and are mostly well
-            line = {
-                "time": now(),
-                "level": "info",
-                **seen,
-                "method": method[:16],
-                "status": passage.status,
-                "ms": round(1000 * seconds, 2),
-                "bytes": passage.length,
-            }
-            if "player" not in seen:
-                line["address"] = passage.environ.get("REMOTE_ADDR", "")
-            # One call: lines of several processes do not mix.
-            os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            address = passage.environ.get("REMOTE_ADDR", "")
+            log_request(seen, method, passage.status, seconds, passage.length, address)
+
+
+def log_request(
+    seen: Mapping[str, str],
+    method: str,
+    status: int,
+    seconds: float,
+    length: int | None,
+    address: str,
+) -> None:
+    """Write a request's line.
+
+    Args:
+        seen: `request_id` and, as far as there are, `route`, `player` and `problem`.
+        method: Its method.
+        status: The answer's status.
+        seconds: Time taken.
+        length: Bytes of the answer's body.
+        address: Of the client; told where there is no player.
+    """
+    line = {
+        "time": now(),
+        "level": "info",
+        **seen,
+        "method": method[:16],
+        "status": status,
+        "ms": round(1000 * seconds, 2),
+        "bytes": length,
+    }
+    if "player" not in seen:
+        line["address"] = address
+    # One call: lines of several processes do not mix.
+    os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class _Passage:
