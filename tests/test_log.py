@@ -12,7 +12,7 @@ import httpx
 import orjson
 import pytest
 from client import Client, Contract, Person, unknown_id
-from server import Service, new_database, running
+from server import Service, new_database, running, serve
 
 from service import tokens
 from service.app import create_app
@@ -268,3 +268,16 @@ def test_a_stream_of_events_has_its_line_when_it_ends(
     assert (second["route"], second["problem"]) == (route, "not-found")
     assert second["request_id"] == refused.json()["request_id"]
     assert "player" not in second
+
+
+def test_serve_tells_a_person_what_it_did_before(database: Database, tmp_path: Path) -> None:
+    url = database.engine.url.render_as_string(hide_password=False)
+    with serve(tmp_path, LOG="json", DATABASE_URL=url) as served:
+        service = served.announced()
+        service.ask("GET", "/v1/rulesets")
+        assert served.end() == 0
+
+    assert [line[:29] for line in served.said] == ["Royal Rendezvous is served at"]
+    *told, last = served.complained
+    assert last == "stopping ...\n"
+    assert [line["route"] for line in lines("".join(told)) if "route" in line] == ["/v1/rulesets"]
