@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 NODE_MODULES := examples/typescript/node_modules
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 
-.PHONY: help serve test lint unit redis browser bench crash examples openapi lock clean
+.PHONY: help serve test lint unit redis pgbouncer browser bench crash examples openapi lock clean
 
 help: ## What each target does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,7 +35,7 @@ serve: $(VENV)/serve.stamp ## Run the service on http://127.0.0.1:8000 with a da
 	@exec $(BIN)/rendezvous serve
 
 test: $(VENV)/dev.stamp lint unit ## Everything that must hold: style, types, imports, tests, coverage
-	@echo "Left out, since it needs more than pip installs: make redis (rate limits shared in Redis), make browser (the docs page in Chromium)"
+	@echo "Left out, since it needs more than pip installs: make redis (rate limits shared in Redis), make pgbouncer (behind PgBouncer in transaction mode), make browser (the docs page in Chromium)"
 
 lint: $(VENV)/dev.stamp ## Style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -53,6 +53,13 @@ redis: $(VENV)/dev.stamp ## Rate limits that processes share, in a real Redis, w
 			|| { echo "redis-server is needed: install it (Debian: apt-get install redis-server)"; exit 1; }; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server; }
 	$(BIN)/pytest tests/with_redis.py
+
+pgbouncer: $(VENV)/dev.stamp ## The service behind a real PgBouncer, which it installs on Debian as root
+	@command -v pgbouncer >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			|| { echo "pgbouncer is needed: install it (Debian: apt-get install pgbouncer)"; exit 1; }; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq pgbouncer; }
+	$(BIN)/pytest tests/with_pgbouncer.py
 
 browser: $(VENV)/dev.stamp ## The docs page in a headless Chromium, which it installs on Debian as root
 	@command -v chromium >/dev/null || { \
