@@ -11,7 +11,7 @@ from sqlalchemy import Connection, FromClause, bindparam, func, literal, select,
 from service import tokens as texts
 from service.engine.errors import RendezvousError
 from service.store.database import Instant, Statement
-from service.store.tables import tokens
+from service.store.tables import players, tokens
 from service.tokens import FIRST_SCOPES
 
 _USE_NOTED_EVERY: Final = timedelta(minutes=1)
@@ -147,6 +147,26 @@ def read_viewer(
     return viewer(connection, row, fingerprint, instant)
 
 
+def read_alone(
+    connection: Connection, fingerprint: bytes | None, instant: Instant
+) -> tuple[datetime, Viewer]:
+    """Return the instant and the viewer, whom nobody else deletes or gives tokens meanwhile.
+
+    So that what revokes all revokes also what is just being minted, and nothing is added to
+    somebody who is just being deleted. In a transaction, until the end of which it holds.
+    """
+    _HOLD.on(connection, token=fingerprint)
+    now, who = read_viewer(connection, fingerprint, instant)
+    return now, demand(who)
+
+
+# By a statement of its own, for the next one to see what those before it did.
+_HOLD: Final = Statement(
+    select(players.c.id)
+    .join(tokens)
+    .where(tokens.c.hash == bindparam("token"))
+    .with_for_update(of=players)
+)
 _TOKEN: Final = Statement(select(*COLUMNS).select_from(with_token()))
 _NOTE_USE: Final = Statement(
     update(tokens)

@@ -169,7 +169,7 @@ def mint(
     Raises:
         ScopeMissingError: The token that is used lacks one of the scopes.
     """
-    now, who = _alone(connection, instant, token)
+    now, who = access.read_alone(connection, token, instant)
     access.demand(who, *scopes)
     ends = [who.until] if who.until else []
     if days is not None:
@@ -179,25 +179,6 @@ def mint(
     return Token(token_id, scopes, now, until, None, None, who.token)
 
 
-def _alone(
-    connection: Connection, instant: Instant, token: bytes | None
-) -> tuple[datetime, Viewer]:
-    """Return the instant and the viewer, whose tokens nobody else adds to or revokes meanwhile.
-
-    So that what revokes all revokes also what is just being minted.
-    """
-    _LOCK.on(connection, token=token)
-    now, who = access.read_viewer(connection, token, instant)
-    return now, access.demand(who)
-
-
-# By a statement of its own, for the next one to see what those before it did.
-_LOCK: Final = Statement(
-    select(tables.players.c.id)
-    .join(tables.tokens)
-    .where(_TOKEN.hash == bindparam("token"))
-    .with_for_update(of=tables.players)
-)
 _REVOKE: Final = (
     update(tables.tokens)
     .where(_TOKEN.player_id == bindparam("player"))
@@ -236,7 +217,7 @@ def revoke(
         NotFoundError: They have no such token.
         ScopeMissingError: It is not the one they use, which lacks a scope.
     """
-    now, who = _alone(connection, instant, token)
+    now, who = access.read_alone(connection, token, instant)
     if token_id != who.token:
         access.demand(who, *access.MANAGE)
     which = (
@@ -249,7 +230,7 @@ def revoke(
 
 def revoke_all(connection: Connection, instant: Instant, token: bytes | None) -> None:
     """Revoke every token of the viewer's, that which they use included; in a transaction."""
-    now, who = _alone(connection, instant, token)
+    now, who = access.read_alone(connection, token, instant)
     access.demand(who, *access.MANAGE)
     connection.execute(_REVOKE, {"player": who.player, "now": now})
 
@@ -267,9 +248,13 @@ def revoke_any(connection: Connection, token_id: UUID) -> bool:
 def rename(
     connection: Connection, instant: Instant, token: bytes | None, name: str
 ) -> tuple[Player, Viewer]:
-    """Give the viewer another name and return them. No game and no replay holds a name."""
-    player, who = me(connection, instant, token)
+    """Give the viewer another name and return them; in a transaction.
+
+    No game and no replay holds a name.
+    """
+    _, who = access.read_alone(connection, token, instant)
     access.demand(who, *access.MANAGE)
+    player, who = me(connection, instant, token)
     query = update(tables.players).where(tables.players.c.id == player.id).values(name=name)
     connection.execute(query)
     return replace(player, name=name), who
@@ -277,7 +262,7 @@ def rename(
 
 def leave(connection: Connection, instant: Instant, token: bytes | None) -> None:
     """Delete the viewer; in a transaction. See :func:`forget`."""
-    now, who = _alone(connection, instant, token)
+    now, who = access.read_alone(connection, token, instant)
     access.demand(who, *access.MANAGE)
     forget(connection, now, [who.player])
 

@@ -28,7 +28,7 @@ from service.games import EPOCH, Record, replay_of
 from service.lists import Page, Place
 from service.repeats import Key, claim
 from service.store.database import Database, Instant
-from service.store.tables import games, imports, players
+from service.store.tables import games, imports
 
 OVERLAP: Final = timedelta(minutes=2)
 """How far an incremental copy goes back behind the one before.
@@ -264,10 +264,9 @@ def add_import(
         ImportsFullError: The player has MAX_IMPORTS.
         KeyReusedError: The key was sent before with another replay.
     """
-    now, who = access.read_viewer(connection, token, instant)
-    player = access.demand(who, "games:play").player
     # One at a time, so that they are counted truly and none is kept twice.
-    connection.execute(_LOCK, {"player": player})
+    now, who = access.read_alone(connection, token, instant)
+    player = access.demand(who, "games:play").player
     query = select(*_COLUMNS).where(
         imports.c.player_id == player, imports.c.digest == judged.digest
     )
@@ -287,9 +286,6 @@ def add_import(
     return made
 
 
-_LOCK: Final = (
-    select(players.c.id).where(players.c.id == bindparam("player")).with_for_update(key_share=True)
-)
 _COUNT: Final = (
     select(func.count()).select_from(imports).where(imports.c.player_id == bindparam("player"))
 )

@@ -12,9 +12,11 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from client import Client, Contract, Json, Person, expect, problem, told, unknown_id
+from documents import header, played
 from server import await_, libpq, new_database, running
-from sqlalchemy import Column, Table, Text, text
+from sqlalchemy import Column, Table, Text, select, text
 from test_players import cells, give, own_token
+from werkzeug.test import TestResponse
 
 from service import audit, players, tokens
 from service.app import create_app
@@ -545,6 +547,32 @@ class TestLeaving:
         (row,) = rows(database, "SELECT * FROM players WHERE id = :id", id=countess.id)
         assert (row.name, str(row.id)) == ("", countess.id)
         assert row.deleted_at is not None
+
+    @pytest.mark.parametrize("act", ["rename", "import"])
+    def test_s_19_nothing_is_added_to_somebody_who_is_just_being_deleted(
+        self, ada: Person, database: Database, act: str
+    ) -> None:
+        """S-19: what was under way when they left finds that they are gone."""
+
+        def ask() -> TestResponse:
+            if act == "rename":
+                return ada.ask("PATCH", "/v1/players/me", {"name": "Still Here"})
+            return ada.post("/v1/replays", played(header(seed="1"), ["resign"]))
+
+        with ThreadPoolExecutor(1) as pool, database.engine.connect() as connection:
+            connection.execution_options(isolation_level="READ COMMITTED")
+            with connection.begin():
+                row = select(tables.players.c.id).where(tables.players.c.id == UUID(ada.id))
+                connection.execute(row.with_for_update())
+                answer = pool.submit(ask)
+                with pytest.raises(TimeoutError):
+                    answer.result(0.5)
+                players.forget(connection, datetime.now(UTC), [UUID(ada.id)])
+
+        assert problem(answer.result()) == (401, "token-invalid")
+        (found,) = rows(database, "SELECT name FROM players WHERE id = :id", id=ada.id)
+        assert found.name == ""
+        assert rows(database, "SELECT id FROM imports WHERE player_id = :id", id=ada.id) == []
 
     def test_no_token_of_theirs_is_good_any_more(self, ada: Person) -> None:
         other = mint(ada, *FIRST)

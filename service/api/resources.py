@@ -238,7 +238,7 @@ def _me(player: Player, who: Viewer) -> Response:
 )
 def rename_player(body: Json) -> Response:
     """Take another name. Games and replays are as they were: they name players by their ids."""
-    return _me(*run(players.rename, body["name"]))
+    return _me(*run(players.rename, body["name"], transaction=True))
 
 
 @people.operation(
