@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import engine, report, start, storage, web
+from bench import engine, report, start, storage, streams, web
 from bench.report import Results
 
-PARTS: Final = ("engine", "http", "storage", "start")
+PARTS: Final = ("engine", "http", "streams", "storage", "start")
 
 
 def _parts(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
@@ -57,6 +57,10 @@ def _measure(parts: tuple[str, ...], *, quick: bool) -> Results:
             lambda step: engine.measure(30 if quick else 300, 2 if quick else 15, step),
         ),
         "http": (web.steps(rounds), lambda step: web.measure(rounds, seconds, step)),
+        "streams": (
+            rounds,
+            lambda step: streams.measure(rounds, seconds, 100 if quick else streams.WATCHERS, step),
+        ),
         "storage": (
             storage.steps(),
             lambda step: storage.measure(*((40, 400) if quick else (2000, 100_000)), step),

@@ -55,8 +55,13 @@ class Outcome:
     cost: float
 
     def percentile(self, share: float, *, steady: bool = False) -> float:
-        """Return the latency in ms that this share of the requests did not exceed."""
-        found = self.steady if steady else self.latencies
+        """Return the latency in ms that this share of the requests did not exceed.
+
+        Args:
+            share: The share.
+            steady: Whether to leave out what the machine delayed, unless it delayed all.
+        """
+        found = (steady and self.steady) or self.latencies
         return found[min(len(found) - 1, int(share * len(found)))]
 
     @property

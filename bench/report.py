@@ -12,9 +12,11 @@ from typing import Final
 
 from bench.costs import Profile
 from bench.engine import Report as Engine
+from bench.load import Outcome
 from bench.rig import THREADS, WORKERS
 from bench.start import Report as Start
 from bench.storage import Report as Storage
+from bench.streams import Report as Streams
 from bench.web import (
     BARE,
     BATCH,
@@ -39,6 +41,7 @@ class Results:
 
     engine: Engine | None = None
     http: Http | None = None
+    streams: Streams | None = None
     storage: Storage | None = None
     start: Start | None = None
 
@@ -114,6 +117,9 @@ def targets(results: Results) -> list[Target]:
                 http, "Moves/s in batches of 50, per single ones", BATCH, MOVE, 20, BATCH_MOVES
             ),
         ]
+    if watched := results.streams:
+        what = f"Moves at half load, p95 with {watched.watchers} watchers per p95 without"
+        found.append(_at_most(what, watched.ratio, 1.1, "{:.2f} x"))
     if kept := results.storage:
         found += [
             _at_most("A recorded game, indexes included", kept.stored_bytes, 1200, "{:.0f} B"),
@@ -146,6 +152,8 @@ def render(results: Results) -> str:
         parts += _engine(results.engine)
     if results.http:
         parts += _http(results.http)
+    if results.streams:
+        parts += _streams(results.streams)
     if results.storage:
         parts += _storage(results.storage)
     if results.start:
@@ -308,6 +316,34 @@ def _profile(kind: str, found: Profile) -> list[str]:
         _table(["runs in", "share", "µs"], rows(found.parts, _PARTS, "{}")),
         _table(
             ["with all that it calls", "share", "µs"], rows(found.functions, _FUNCTIONS, "`{}`")
+        ),
+    ]
+
+
+def _streams(found: Streams) -> list[str]:
+    def row(what: str, outcomes: list[Outcome]) -> list[str]:
+        shares = [
+            f"{median(one.percentile(share, steady=True) for one in outcomes):.2f}"
+            for share in (0.5, 0.95, 0.99)
+        ]
+        return [what, f"{median(one.rate for one in outcomes):,.0f}", *shares]
+
+    return [
+        "## Streams",
+        _prose(f"""
+            Moves at half of the full rate as above, in turn without watchers and while
+            {found.watchers:,} clients watch as many other games in which nothing happens. The
+            process that streams takes {100 * found.share:.1f} % of a processor meanwhile, and
+            {found.bytes / 2**20:.0f} MB of memory; {found.idle_bytes / 2**20:.0f} MB before
+            anybody watched, so {(found.bytes - found.idle_bytes) / found.watchers / 1024:.0f} kB
+            for each.
+        """),
+        _table(
+            ["moves", "requests/s", "p50 ms", "p95 ms", "p99 ms"],
+            [
+                row("without watchers", found.alone),
+                row(f"with {found.watchers:,} watchers", found.watched),
+            ],
         ),
     ]
 

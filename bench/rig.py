@@ -157,7 +157,7 @@ def _serves(process: psutil.Process | None) -> bool:
 class Service(Program):
     """The service, with its embedded Postgres."""
 
-    def __init__(self, home: Path, port: int | None = None) -> None:
+    def __init__(self, home: Path, port: int | None = None, **environment: str) -> None:
         """Start it on a home, whether or not that exists, and wait until it is ready."""
         self.home = home
         self.postgres = EmbeddedPostgres(home)
@@ -170,7 +170,16 @@ class Service(Program):
             STREAM_PORT="0",
             **_WIDE,
             GAMES_IN_PLAY="0",
+            **environment,
         )
+
+    def streams(self) -> psutil.Process:
+        """Return the process that streams live events, once it is there."""
+        wait_for("the streams", lambda: bool(self._streams()), _READY_WITHIN)
+        return self._streams()[0]
+
+    def _streams(self) -> list[psutil.Process]:
+        return [one for one in self.processes() if "service.stream" in one.cmdline()]
 
     def database(self) -> list[psutil.Process]:
         """Return the processes of its Postgres, the first one first."""

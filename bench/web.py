@@ -124,10 +124,10 @@ def measure(rounds: int, seconds: float, step: Callable[[], None]) -> Report:
         step: Called now and then; :func:`steps` says how often.
     """
     with rig.new_home() as home, rig.Service(home) as service:
-        stage = _Stage(service)
+        stage = Stage(service)
         with rig.baselines(service.postgres.url) as baselines, ExitStack() as stack:
-            ours = stack.enter_context(_open(service, "/healthz"))
-            theirs = stack.enter_context(_open(baselines, "/bare"))
+            ours = stack.enter_context(open_(service, "/healthz"))
+            theirs = stack.enter_context(open_(baselines, "/bare"))
             stage.open = dict.fromkeys(KINDS, ours)
             stage.open |= dict.fromkeys((BARE, MOVE_BY_HAND, READ_BY_HAND), theirs)
             for kind in KINDS:  # pools fill, and the rates show how many requests are needed
@@ -164,13 +164,14 @@ _Open = tuple[list[psutil.Process], list[Connection]]
 
 
 @contextmanager
-def _open(program: rig.Program, hello: str) -> Iterator[_Open]:
+def open_(program: rig.Program, hello: str) -> Iterator[_Open]:
+    """Give a program's workers, and connections shared out evenly over them."""
     workers = program.workers()
     with connections(program.port, workers, CONNECTIONS, request("GET", hello)) as found:
         yield workers, found
 
 
-class _Stage:
+class Stage:
     """The running service with players and games on it."""
 
     def __init__(self, service: rig.Service) -> None:
@@ -204,6 +205,12 @@ class _Stage:
         self._ask("POST", f"{path}/moves", token, _body(line, 0, ply))
         return path, token
 
+    def watched(self) -> tuple[str, str]:
+        """Make a game; return the URL of its events and a token of its player."""
+        token = self.tokens[next(self.numbers) % _PLAYERS]
+        game = self._ask("POST", "/v1/games", token, {"deal": {"seed": "royal"}})
+        return game["links"]["events"], token
+
     def requests(self, kind: str, wanted: float) -> list[Iterator[bytes]]:
         """Return for each connection its requests, that many together at the least."""
         if kind == BARE:
@@ -226,10 +233,10 @@ class _Stage:
         return [_turns(games) for _ in range(CONNECTIONS)]
 
     def _load(self, kind: str, wanted: float, act: Callable[..., Outcome], *args: float) -> Sample:
-        workers, open_ = self.open[kind]
+        workers, own = self.open[kind]
         ready = self.requests(kind, wanted)
         before = self._times(workers)
-        outcome = act(open_, ready, *args)
+        outcome = act(own, ready, *args)
         after = self._times(workers)
         mine, database, machine, whole = (b - a for a, b in zip(before, after, strict=True))
         return Sample(
@@ -245,12 +252,14 @@ class _Stage:
         return rig.cpu_seconds(workers), database, *rig.cpu_of_machine()
 
     def flood(self, kind: str, seconds: float) -> Sample:
+        """Return a sample of a kind of request at full load."""
         wanted = self.rates.get(kind, 1000.0) * seconds * _RESERVE
         sample = self._load(kind, wanted, flood, seconds)
         self.rates[kind] = sample.outcome.rate
         return sample
 
     def pace(self, kind: str, rate: float, seconds: float) -> Sample:
+        """Return a sample of a kind of request at a fixed rate."""
         return self._load(kind, rate * seconds + CONNECTIONS, pace, rate, seconds)
 
     def pgbench(self, seconds: float) -> tuple[float, float]:
