@@ -120,23 +120,32 @@ class Export:
     next: datetime
 
 
-def export(database: Database, instant: Instant, token: bytes | None, wanted: Wanted) -> Export:
+def export(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    database: Database,
+    wanted: Wanted,
+) -> Export:
     """Return the viewer's own games that have ended, as replay documents.
 
     They are read in chunks, each by a statement of its own, the first of them here: what is wrong
     with the request is known when this returns. Games that end meanwhile are left to the next
     export; one that was lost, taken up again by an undo and ended anew is exported anew.
 
+    Args:
+        connection: A connection.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        database: Where further chunks are read, on whichever connection is free then.
+        wanted: Which of the games.
+
     Raises:
-        DatabaseUnavailableError: The database cannot be reached; also while documents are taken.
+        DatabaseUnavailableError: The database cannot be reached, while documents are taken.
     """
-
-    def begin(connection: Connection) -> tuple[datetime, UUID, list[Record]]:
-        now, who = access.read_viewer(connection, token, instant)
-        player = access.demand(who, "games:read").player
-        return now, player, _ended(connection, player, wanted, now)
-
-    now, player, first = database.run(begin)
+    now, who = access.read_viewer(connection, token, instant)
+    player = access.demand(who, *access.READ).player
+    first = _ended(connection, player, wanted, now)
 
     def documents() -> Iterator[Json]:
         chunk = first
@@ -266,7 +275,7 @@ def add_import(
     """
     # One at a time, so that they are counted truly and none is kept twice.
     now, who = access.read_alone(connection, token, instant)
-    player = access.demand(who, "games:play").player
+    player = access.demand(who, *access.PLAY).player
     query = select(*_COLUMNS).where(
         imports.c.player_id == player, imports.c.digest == judged.digest
     )
@@ -301,7 +310,7 @@ def list_imports(
 ) -> Page[Import]:
     """Return a page of the viewer's imported replays."""
     _, who = access.read_viewer(connection, token, instant)
-    query = select(*_COLUMNS).where(imports.c.player_id == access.demand(who, "games:read").player)
+    query = select(*_COLUMNS).where(imports.c.player_id == access.demand(who, *access.READ).player)
     return lists.read(
         connection, query, imports.c.id, lambda row: Import(*row), limit=limit, place=place
     )
@@ -316,7 +325,7 @@ def read_import(
         NotFoundError: They have no such replay.
     """
     _, who = access.read_viewer(connection, token, instant)
-    player = access.demand(who, "games:read").player
+    player = access.demand(who, *access.READ).player
     query = select(imports.c.document).where(
         imports.c.id == import_id, imports.c.player_id == player
     )
@@ -335,7 +344,7 @@ def remove_import(
         NotFoundError: They have no such replay.
     """
     _, who = access.read_viewer(connection, token, instant)
-    player = access.demand(who, "games:play").player
+    player = access.demand(who, *access.PLAY).player
     query = delete(imports).where(imports.c.id == import_id, imports.c.player_id == player)
     if not connection.execute(query).rowcount:
         access.not_found("imported replay")

@@ -174,6 +174,15 @@ def test_a_client_has_one_address_of_ipv4_or_a_whole_network_of_ipv6(
     assert (ask_from(client, second).status_code == 429) == same
 
 
+@pytest.mark.parametrize("path", ["/v1/games", "/v1/replays", "/v1/players/me/export"])
+def test_whatever_a_token_asks_first_it_is_known_from_then_on(make: Make, path: str) -> None:
+    ada = make(rate_anonymous="1 per hour").register()
+
+    statuses = [ask_from(ada, "192.0.2.1", path).status_code for _ in range(3)]
+
+    assert statuses == [200] * 3
+
+
 def test_tokens_that_are_made_up_count_for_the_address_that_made_them_up(make: Make) -> None:
     client = make(rate_anonymous="3 per hour")
     ada = client.register()

@@ -95,11 +95,12 @@ def test_what_is_sent_in_pieces_is_counted_when_it_has_ended(
     ada = logged.register()
     capfd.readouterr()
 
-    for path in ("/docs/assets/swagger-ui.css", "/v1/players/me"):
+    for path in ("/docs/assets/swagger-ui.css", "/v1/players/me", "/v1/replays"):
         with ada.get(path) as answer:
             size = len(answer.get_data())
         (line,) = lines(capfd.readouterr().err)
         assert line["bytes"] == size
+        assert line.get("player") == (ada.id if path.startswith("/v1") else None)
     answer = ada.ask("HEAD", "/v1/players/me")
     (line,) = lines(capfd.readouterr().err)
     assert (line["method"], line["bytes"]) == ("HEAD", 0)

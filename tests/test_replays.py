@@ -89,6 +89,18 @@ def ended(who: Person, seed: str | None = "royal", ruleset: str | None = None) -
     return expect(who.act(game, "resign"))
 
 
+class NeverRead(io.RawIOBase):
+    """A body that nobody may read."""
+
+    def readable(self) -> bool:
+        """Return that it could be."""
+        return True
+
+    def readinto(self, _: Any) -> int:
+        """Fail."""
+        raise AssertionError("it was read")
+
+
 class TestExport:
     def test_it_has_the_replays_of_ones_own_ended_games_as_they_are_given_singly(
         self, ada: Person, bea: Person
@@ -209,14 +221,16 @@ class TestExport:
         now = database.now()
         rows = put(database, ada.id, *[now - timedelta(seconds=100)] * 250)
         token = tokens.fingerprint(ada.token or "")
-        first = replays.export(database, Instant(), token, Wanted())
+        first = database.run(lambda one: replays.export(one, Instant(), token, database, Wanted()))
         seen = [str(next(first.documents)["header"]["id"]) for _ in range(150)]
         # One is written late, with an end that this export has passed; one ends just now.
         late = put(database, ada.id, now - timedelta(seconds=110))
         new = put(database, ada.id, now + timedelta(seconds=5))
         seen += [str(one["header"]["id"]) for one in first.documents]
 
-        second = replays.export(database, Instant(), token, Wanted(since=first.next))
+        second = database.run(
+            lambda one: replays.export(one, Instant(), token, database, Wanted(since=first.next))
+        )
         then = {str(one["header"]["id"]) for one in second.documents}
 
         assert seen == sorted(rows)
@@ -294,13 +308,24 @@ class TestExport:
         assert next(stream.iter_encoded())
 
         refused = problem(other.get("/v1/replays"))
+        unread = NeverRead()
+        response = app.test_client().post(
+            "/v1/replays/verify",
+            content_type=NDJSON,
+            environ_overrides={"wsgi.input": unread, "CONTENT_LENGTH": "1"},
+        )
         read = other.get("/v1/games")
         stream.close()
 
-        assert refused == (503, "streams-full")
+        assert refused == problem(response) == (503, "streams-full")
         assert refused.body["retry_after"] > 0
         assert read.status_code == 200
         assert len(streamed(other.get("/v1/replays"))[0]) == 300
+        assert problem(Client(app, ada.contract).get("/v1/replays")) == (401, "token-missing")
+        long = app.test_client().post(
+            "/v1/replays/verify", content_length=1 << 26, content_type=NDJSON
+        )
+        assert problem(long) == (413, "body-too-large")
         head = other.ask("HEAD", "/v1/replays")
         head.close()
         assert len(streamed(other.get("/v1/replays"))[0]) == 300

@@ -9,7 +9,7 @@ from hashlib import sha256
 from inspect import cleandoc
 from tempfile import SpooledTemporaryFile
 from threading import BoundedSemaphore
-from typing import Any, BinaryIO, Final, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import flask_smorest
@@ -384,19 +384,51 @@ def answer(value: Any, status: int = 200, media_type: str = "application/json") 
     return response
 
 
-def lines(values: Iterator[Any], closing: Callable[[], Mapping[str, Any]] = dict) -> Response:
+class Turn:
+    """A place among the long answers that may be given at once, each of which holds a thread.
+
+    Taken before anything is done for the answer, and given to :func:`lines`. Where no answer comes
+    of it, as the end of a `with` finds by an error, it is ended.
+    """
+
+    def __init__(self) -> None:
+        """Take one.
+
+        Raises:
+            StreamsFullError: All are taken.
+        """
+        places = cast("BoundedSemaphore", current_app.extensions["streams"])
+        if not places.acquire(blocking=False):
+            raise StreamsFullError("all threads for long answers are busy")
+        self._left = [places]
+
+    def __enter__(self) -> Self:
+        """Have it ended by an error."""
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        """End it if there was an error."""
+        if error is not None:
+            self.end()
+
+    def end(self) -> None:
+        """Leave it to others; once, however often this is called."""
+        with suppress(IndexError):
+            self._left.pop().release()
+
+
+def lines(
+    turn: Turn, values: Iterator[Any], closing: Callable[[], Mapping[str, Any]] = dict
+) -> Response:
     """Return values as a stream of JSON texts, one a line, the last of which counts the others.
 
     What cannot be read any more breaks the stream off without that line.
 
     Args:
+        turn: Ended with the answer.
         values: What the lines are made of.
         closing: Gives further members of the last line, once the others are given.
-
-    Raises:
-        StreamsFullError: As many are being given as may be at once.
     """
-    turn = _Turn(current_app.extensions["streams"])
 
     def rendered() -> Iterator[bytes]:
         count = 0
@@ -412,19 +444,6 @@ def lines(values: Iterator[Any], closing: Callable[[], Mapping[str, Any]] = dict
     response.call_on_close(turn.end)
     response.headers["Cache-Control"] = "private, no-store"
     return response
-
-
-class _Turn:
-    """A long answer's place among those that may be given at once; ended once however often."""
-
-    def __init__(self, places: BoundedSemaphore) -> None:
-        if not places.acquire(blocking=False):
-            raise StreamsFullError("all threads for long answers are busy")
-        self._left = [places]
-
-    def end(self) -> None:
-        with suppress(IndexError):
-            self._left.pop().release()
 
 
 def _plain(value: Any) -> str:

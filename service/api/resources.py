@@ -15,8 +15,8 @@ from service.api.framework import (
     MAX_BODY_BYTES,
     NDJSON,
     Blueprint,
+    Turn,
     answer,
-    bearer,
     database,
     given_key,
     limits,
@@ -277,9 +277,10 @@ def export_player() -> Response:
     Left out are the hashes of tokens, and seeds of games in play that are kept from their player.
     The last line is `{"end": true, "count": N}`: without it the export is not complete.
     """
-    player, _ = run(players.me)
-    rows = players.export(database(), player.id)
-    return lines({"table": table, "row": row} for table, row in rows)
+    with Turn() as turn:
+        player, _ = run(players.me)
+        rows = players.export(database(), player.id)
+        return lines(turn, ({"table": table, "row": row} for table, row in rows))
 
 
 @people.operation(
@@ -622,10 +623,11 @@ def export_replays(query: Json) -> Response:
 
     A game whose record is damaged is told as `{"broken": id}`. Imported replays are not among them.
     """
-    found = replays.export(database(), Instant(), bearer(), replays.Wanted(**query))
-    # The app is out of reach once the answer is under way.
-    documents = map(partial(_signed, keys=signing()), found.documents)
-    return lines(documents, lambda: {"next": found.next})
+    with Turn() as turn:
+        found = run(replays.export, database(), replays.Wanted(**query))
+        # The app is out of reach once the answer is under way.
+        documents = map(partial(_signed, keys=signing()), found.documents)
+        return lines(turn, documents, lambda: {"next": found.next})
 
 
 @records.operation(
@@ -670,21 +672,22 @@ def _check() -> Checker | None:
 
 
 def _verify_lines() -> Response:
-    file, check, tally = spool_body(MAX_BULK_BYTES, MAX_BULK_LINES), _check(), Tally()
+    with Turn() as turn:
+        file, check, tally = spool_body(MAX_BULK_BYTES, MAX_BULK_LINES), _check(), Tally()
 
-    def verdicts() -> Iterator[Json]:
-        with file:
-            for judgement in judge_lines(file, check):
-                tally.add(judgement)
-                if not judgement.of_file:
-                    yield {"line": judgement.line, **judgement.verdict.as_json()}
+        def verdicts() -> Iterator[Json]:
+            with file:
+                for judgement in judge_lines(file, check):
+                    tally.add(judgement)
+                    if not judgement.of_file:
+                        yield {"line": judgement.line, **judgement.verdict.as_json()}
 
-    def closing() -> Json:
-        return {**tally.verdicts, "complete": not tally.file_faults}
+        def closing() -> Json:
+            return {**tally.verdicts, "complete": not tally.file_faults}
 
-    response = lines(verdicts(), closing)
-    response.call_on_close(file.close)
-    return response
+        response = lines(turn, verdicts(), closing)
+        response.call_on_close(file.close)
+        return response
 
 
 @records.operation(
