@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import engine, report, start, storage, streams, web
+from bench import bulk, engine, report, start, storage, streams, web
 from bench.report import Results
 
-PARTS: Final = ("engine", "http", "streams", "storage", "start")
+PARTS: Final = ("engine", "http", "streams", "storage", "bulk", "start")
 
 
 def _parts(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
@@ -65,6 +65,7 @@ def _measure(parts: tuple[str, ...], *, quick: bool) -> Results:
             storage.steps(),
             lambda step: storage.measure(*((40, 400) if quick else (2000, 100_000)), step),
         ),
+        "bulk": (bulk.steps(), lambda step: bulk.measure(500 if quick else 100_000, step)),
         "start": (2 * min(3, rounds), lambda step: start.measure(min(3, rounds), step)),
     }
     # Drawn only between measurements: a thread that draws would disturb them.

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench.bulk import Report as Bulk
 from bench.costs import Profile
 from bench.engine import Report as Engine
 from bench.load import Outcome
@@ -43,6 +44,7 @@ class Results:
     http: Http | None = None
     streams: Streams | None = None
     storage: Storage | None = None
+    bulk: Bulk | None = None
     start: Start | None = None
 
 
@@ -126,6 +128,12 @@ def targets(results: Results) -> list[Target]:
             _at_most("The same just after playing", kept.played_bytes, 1200, "{:.0f} B"),
             _at_least("Updates within their page", 100 * kept.in_page, 95, "{:.1f} %"),
         ]
+    if bulk := results.bulk:
+        what = f"Memory that an export of {bulk.exported:,} replays takes"
+        found += [
+            _at_most(what, bulk.export_growth / 1e6, 40, "{:.1f} MB"),
+            _at_most("The same of 32 MiB verified", bulk.verify_growth / 1e6, 40, "{:.1f} MB"),
+        ]
     if begun := results.start:
         found += [
             _at_most("Start to ready, new home", median(begun.fresh), 3, "{:.2f} s"),
@@ -156,6 +164,8 @@ def render(results: Results) -> str:
         parts += _streams(results.streams)
     if results.storage:
         parts += _storage(results.storage)
+    if results.bulk:
+        parts += _bulk(results.bulk)
     if results.start:
         parts += _start(results.start)
     return "\n\n".join(parts) + "\n"
@@ -365,6 +375,43 @@ def _storage(found: Storage) -> list[str]:
             New rows fill {found.fillfactor} % of a page.
         """),
         _table(["what", "measured"], rows),
+    ]
+
+
+def _bulk(found: Bulk) -> list[str]:
+    rows = [
+        [
+            what,
+            f"{replays:,}",
+            f"{size / 1e6:.0f}",
+            f"{replays / seconds:,.0f}",
+            f"{growth / 1e6:.1f}",
+        ]
+        for what, replays, size, seconds, growth in (
+            (
+                "exported",
+                found.exported,
+                found.export_bytes,
+                found.export_seconds,
+                found.export_growth,
+            ),
+            (
+                "verified",
+                found.verified,
+                found.verify_bytes,
+                found.verify_seconds,
+                found.verify_growth,
+            ),
+        )
+    ]
+    return [
+        "## Bulk",
+        _prose("""
+            One player's ended games of about 130 moves with hidden deals, exported with their
+            signatures by one request, and as many of them as a request may hold verified by
+            another, signatures included. Memory is that by which a worker grew at most.
+        """),
+        _table(["replays", "number", "MB", "replays/s", "memory MB"], rows),
     ]
 
 
