@@ -101,6 +101,16 @@ class TestCors:
         assert cors(client.get("/v1/rulesets", Origin=origin)) == {}
         assert cors(preflight(client, Origin=origin)) == {}
 
+    def test_an_origin_may_be_an_address_and_is_then_no_pattern(self, make: Make) -> None:
+        local = "http://[::1]:3000"
+        client = make(cors_origins=local)
+
+        answer = client.get("/v1/rulesets", Origin=local)
+        other = client.get("/v1/rulesets", Origin="http://1:30001")
+
+        assert answer.headers["Access-Control-Allow-Origin"] == local
+        assert cors(other) == {}
+
     def test_what_is_kept_is_kept_for_each_origin_apart(self, make: Make) -> None:
         client = make(cors_origins=PLAY)
 

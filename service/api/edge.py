@@ -266,7 +266,8 @@ def register(app: Flask, settings: Settings, database: Database) -> None:
     if origins:
         CORS(
             app,
-            origins=list(origins),
+            # It takes what has brackets, as addresses of IPv6 have, for a pattern of its own.
+            origins=[one if one == "*" else re.compile(rf"{re.escape(one)}\Z") for one in origins],
             methods=["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE"],
             allow_headers=list(CORS_ASKED),
             expose_headers=list(CORS_SHOWN),
