@@ -1,8 +1,10 @@
 """The log of requests: what stands in it, and above all what does not."""
 
 import asyncio
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -116,6 +118,19 @@ def test_that_all_is_well_is_not_told_every_few_seconds(
     away = create_app(Settings(log="json"), Database("postgresql:///nowhere?host=/nowhere"))
     Client(away, Contract(away)).get("/readyz")
     assert '"route":"/readyz","problem":"database-unavailable"' in capfd.readouterr().err
+
+
+def test_that_nobody_reads_the_log_stops_no_request(
+    logged: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as broken:
+        monkeypatch.setattr(sys, "stderr", broken)
+        answer = logged.get("/v1/rulesets")
+        monkeypatch.undo()
+
+    assert answer.status_code == 200
 
 
 def test_nothing_is_told_where_it_is_off(client: Client, capfd: pytest.CaptureFixture[str]) -> None:

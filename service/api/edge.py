@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -161,7 +162,9 @@ def log_request(
     if "player" not in seen:
         line["address"] = address
     # One call: lines of several processes do not mix.
-    os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    # And who reads them may be gone: that is nothing to a request.
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class _Passage:
