@@ -26,12 +26,16 @@ from service.engine.moves import RESIGN, STOCK, UNDO
 from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
 from service.lists import Page, Place
 from service.repeats import Key
-from service.store.database import Instant, Statement
+from service.store.database import DatabaseUnavailableError, Instant, Statement
 from service.store.tables import games
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_BATCH: Final = 200
 """Most moves of one request."""
+
+WRITTEN_WITHIN: Final = timedelta(minutes=1)
+"""How long after its instant an act is still written. What takes longer, as behind the lock of a
+long maintenance, is refused: who copied what had ended by then would never learn of it."""
 
 _SECRET_BYTES: Final = 32
 
@@ -600,6 +604,7 @@ def _act(
     ply: int,
     acts: Acts,
 ) -> State:
+    refused = False
     while True:
         now, who, record = _read(connection, instant, token, game_id)
         who = access.demand(who, *access.PLAY)
@@ -607,9 +612,12 @@ def _act(
             access.not_found("game")
         if ply != record.ply:
             return _repeat(record, ply, acts)
+        if refused:  # not since somebody else wrote: they would have added to the ply
+            raise DatabaseUnavailableError("an act was held up for too long to count as of then")
         state = _add(connection, record, now, acts)
         if state is not None:
             return state
+        refused = True
 
 
 def _repeat(record: Record, ply: int, acts: Acts) -> State:
@@ -627,7 +635,7 @@ def _repeat(record: Record, ply: int, acts: Acts) -> State:
 
 
 def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> State | None:
-    """Judge new acts and write them; None if the game was written to by somebody else meanwhile."""
+    """Judge new acts and write them; None if somebody else wrote meanwhile, or it is too late."""
     game = record.replay()
     try:
         applied = _attempt(game, acts, new=True)
@@ -651,7 +659,9 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
         # The gap before the first of them, and none between the others.
         "gaps": pack_times([ms - last] * len(applied)),
     }
-    written = _APPEND.on(connection, game=record.id, seen=record.ply, **changed, **added)
+    written = _APPEND.on(
+        connection, game=record.id, seen=record.ply, judged=now, **changed, **added
+    )
     if written.rowcount == 0:
         return None
     record = replace(
@@ -664,6 +674,7 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
 _APPEND: Final = Statement(
     update(games)
     .where(games.c.id == bindparam("game"), games.c.ply == bindparam("seen"))
+    .where(func.clock_timestamp() - bindparam("judged") < WRITTEN_WITHIN)
     .values(
         log=games.c.log.concat(bindparam("codes")),
         times=games.c.times.concat(bindparam("gaps")),

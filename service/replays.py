@@ -34,7 +34,7 @@ OVERLAP: Final = timedelta(minutes=2)
 """How far an incremental copy goes back behind the one before.
 
 A game's end is the instant at which its last act began to be judged, and the row shows it a little
-later; how much later is bounded by what the service waits for connections, a minute at most.
+later: by WRITTEN_WITHIN and the time that a commit takes, at most.
 """
 
 MAX_IMPORTS: Final = 1000

@@ -25,6 +25,8 @@ from service import replays, tokens
 from service.app import create_app
 from service.engine import verify
 from service.engine.replay import MEDIA_TYPE, pack_times
+from service.games import WRITTEN_WITHIN, State
+from service.games import resign as resign_
 from service.replay_files import find, judge
 from service.replays import MAX_IMPORT_BYTES, MAX_IMPORTS, OVERLAP, Wanted
 from service.settings import Settings
@@ -236,6 +238,23 @@ class TestExport:
         assert seen == sorted(rows)
         assert set(late) <= then
         assert not set(new) & then
+
+    def test_an_act_that_was_held_up_for_long_is_refused_and_not_written_into_the_past(
+        self, ada: Person, database: Database
+    ) -> None:
+        game = ada.create()
+        token, id_ = tokens.fingerprint(ada.token or ""), UUID(game["id"])
+
+        def resign(ago: timedelta) -> State:
+            instant = Instant()
+            instant.fix(database.now() - ago)
+            return database.run(lambda one: resign_(one, instant, token, id_, 0))
+
+        with pytest.raises(DatabaseUnavailableError):
+            resign(WRITTEN_WITHIN + SECOND)
+        assert expect(ada.get(f"/v1/games/{game['id']}"))["status"] == "playing"
+        assert resign(WRITTEN_WITHIN - 10 * SECOND).game.status == "resigned"
+        assert WRITTEN_WITHIN * 2 <= OVERLAP
 
     def test_a_lost_game_that_went_on_comes_again_as_it_ended(self, ada: Person) -> None:
         lost = ada.play(ada.create("7"))
