@@ -130,8 +130,9 @@ def list_tokens(
 
 
 def exists(connection: Connection, player: UUID) -> bool:
-    """Return whether there is such a player."""
-    query = select(func.count()).where(tables.players.c.id == player)
+    """Return whether there is such a player, who has not been deleted."""
+    there = (tables.players.c.id == player) & tables.players.c.deleted_at.is_(None)
+    query = select(func.count()).where(there)
     return bool(connection.execute(query).scalar_one())
 
 

@@ -579,6 +579,16 @@ class TestTokens:
         assert (done.exit_code, done.stdout) == (code, "")
         assert told in done.stderr
 
+    def test_a_player_who_was_deleted_gets_none(
+        self, ada: Person, postgres: EmbeddedPostgres
+    ) -> None:
+        ada.ask("DELETE", "/v1/players/me")
+
+        done = run("token", "give", ada.id, "--scope", "admin", DATABASE_URL=postgres.url)
+
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert f"there is no player {ada.id}" in done.stderr
+
     def test_they_need_the_schema(self, empty: str) -> None:
         for args in (["list", UNKNOWN], ["revoke", UNKNOWN]):
             done = run("token", *args, DATABASE_URL=empty)
