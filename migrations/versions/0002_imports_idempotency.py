@@ -41,9 +41,7 @@ def upgrade() -> None:
             ["player_id"], ["players.id"], name=op.f("fk_imports_player_id_players")
         ),
     )
-    op.create_index(
-        op.f("ix_imports_player_id_created_at_id"), "imports", ["player_id", "created_at", "id"]
-    )
+    op.create_index(op.f("ix_imports_player_id_id"), "imports", ["player_id", "id"])
     op.create_table(
         "idempotency_keys",
         sa.Column("player_id", sa.Uuid(), nullable=False),

@@ -116,7 +116,8 @@ imports = Table(
     # The document, canonical JSON.
     Column("document", Text, nullable=False),
     UniqueConstraint("player_id", "digest"),
-    Index("ix_imports_player_id_created_at_id", "player_id", "created_at", "id"),
+    # A player's, newest first; ids grow with time.
+    Index("ix_imports_player_id_id", "player_id", "id"),
 )
 
 idempotency_keys = Table(
