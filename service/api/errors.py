@@ -32,9 +32,9 @@ problem document (RFC 9457, `application/problem+json`):
 | `required_scope` | The scope that the token lacks. |
 | `retry_after` | Seconds, as in the header `Retry-After`. |
 
-Members that do not belong to a case are absent. **A refused request changes nothing.** Each code
-has an example in [`openapi.yaml`](../openapi.yaml). What no operation names can come from paths
-beside them, or belongs to the command line.
+Members that do not belong to a case are absent. **A refused request changes nothing.** Examples
+stand in [`openapi.yaml`](../openapi.yaml). What no operation names can come from paths beside them,
+or belongs to the command line.
 """
 
 ADVICE: Final[dict[int, str]] = {
