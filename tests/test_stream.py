@@ -41,12 +41,12 @@ from server import (
     streaming,
 )
 
-from service import games, players, stream, tokens
+from service import games, players, stream, tokens, watch
 from service.engine import RULESETS, deals
 from service.games import Record
 from service.settings import Settings
 from service.store import schema
-from service.store.database import Database
+from service.store.database import Database, Instant
 from service.store.embedded import EmbeddedPostgres
 from service.stream import Hub, Watcher
 from service.watch import Mark
@@ -559,9 +559,10 @@ class TestQuiet:
                 game = hasty.service.move(game)
                 assert other.event().id == mark(game)
             time.sleep(1.5)
-            heard = b""
+            heard, until = b"", time.monotonic() + 10
             with suppress(ConnectionResetError):
                 while piece := deaf.recv(1 << 16):
+                    assert time.monotonic() < until, "it is still being sent to"
                     heard += piece
 
         assert heard.startswith(b"HTTP/1.1 200 ")
@@ -635,6 +636,38 @@ class TestRestored:
 
         assert unaware == nothing == b""
         assert b"event: game\n" in told
+
+
+def test_a_look_takes_back_nothing_that_a_new_watcher_brought_meanwhile(
+    postgres: EmbeddedPostgres, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game = service.create()
+    token = UUID(service.ask("GET", "/v1/players/me").body["token"])
+    fingerprint = tokens.fingerprint(service.token or "")
+    database = Database(postgres.url)
+    hub = Hub(Settings(), database)
+    look = watch.changes
+
+    async def watched() -> Record:
+        record, _ = await hub.open(UUID(game["id"]), fingerprint, "127.0.0.1")
+        feed = hub.join(Watcher(record.id, token, None), record)
+        moved = service.move(game)
+
+        def slowly(*args: Any) -> list[watch.Change]:
+            found = look(*args)
+            service.move(moved)
+            newer = database.run(lambda one: games.look(one, Instant(), fingerprint, record.id))[0]
+            hub.join(Watcher(record.id, token, None), newer)
+            return found
+
+        monkeypatch.setattr(watch, "changes", slowly)
+        await hub._look()
+        return feed.record
+
+    found = asyncio.run(watched())
+    database.dispose()
+
+    assert found.ply == 2
 
 
 class TestTokens:
@@ -803,7 +836,12 @@ class TestLimits:
             watching = [stack.enter_context(service.watch(game)) for _ in range(4)]
             found = refused(service.watch(game))
             watching[0].__exit__()
-            await_(lambda: service.watch(game).status == 200)
+
+            def taken() -> bool:
+                with service.watch(game) as another:
+                    return another.status == 200
+
+            await_(taken)
 
         assert (found.status, found.code) == (429, "too-many-streams")
         assert found.headers["Retry-After"] == str(found.body["retry_after"]) == "5"
