@@ -53,6 +53,8 @@ CLOCK = """
     INSERT INTO clock.instant VALUES ('{begin}');
     CREATE FUNCTION clock.now() RETURNS timestamptz STABLE LANGUAGE sql
         RETURN (SELECT value FROM clock.instant);
+    CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
+        RETURN (SELECT value FROM clock.instant);
     DO $$ BEGIN EXECUTE format(
         'ALTER DATABASE %I SET search_path = clock, pg_catalog, public', current_database()
     ); END $$;
