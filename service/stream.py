@@ -325,6 +325,10 @@ class Events:
             if who is not None:
                 scope[_SEEN]["player"] = str(who.player)
             watcher = Watcher(game, who.token if who else None, seen)
+            if record.ended_at is not None:
+                # Whoever it is: that a lost game is taken up again is its player's alone to see.
+                await self._answer(scope, send, Feed(record), watcher)
+                return
             feed = self._hub.join(watcher, record)
             gone = asyncio.create_task(_end_when_gone(receive, watcher))
             try:

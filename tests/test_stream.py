@@ -184,6 +184,45 @@ class TestEvents:
         assert heard.value == undone
         assert undone["status"] == "playing"
 
+    def test_that_it_is_taken_up_again_nobody_else_is_shown(
+        self, postgres: EmbeddedPostgres, service: Service
+    ) -> None:
+        """Not even who takes the end so slowly that the undo comes before it is through."""
+        game = service.create()
+        while game["status"] == "playing":
+            game = service.move(game)
+        other = Service(service.port)
+        other.register()
+        database = Database(postgres.url)
+        hub = Hub(Settings(), database)
+        told: list[bytes] = []
+
+        async def send(message: Any) -> None:
+            told.append(message.get("body", b""))
+            if len(told) == 2:
+                undo = {"ply": game["ply"]}
+                assert service.ask("POST", f"/v1/games/{game['id']}/undo", undo).status == 200
+                await hub._look()
+
+        async def receive() -> Json:
+            return await asyncio.Future()
+
+        async def watch() -> None:
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "path": f"/v1/games/{game['id']}/events",
+                "query_string": b"",
+                "headers": [(b"authorization", f"Bearer {other.token}".encode())],
+            }
+            await asyncio.wait_for(stream.create_app(hub)(scope, receive, send), 5)
+
+        asyncio.run(watch())
+        database.dispose()
+
+        events = re.findall("event: (.*)", b"".join(told).decode())
+        assert events == ["game", "end"]
+
     def test_an_ended_game_may_be_watched_without_a_token(self, service: Service) -> None:
         game = resign(service, service.create())
         with Stream(game["links"]["events"]) as anybody:
