@@ -23,7 +23,6 @@ PLACE: Final = rf"(stock|waste|r([1-9]|1[0-6])|c[1-4]|{FOUNDATION})"
 CARD: Final = rf"[{RANKS}][{SUITS}]"
 ENTRY: Final = rf"({PLACE}:{PLACE}|undo|resign|hint)"
 HEX_64: Final = "[0-9a-f]{64}"
-MAX_NAME: Final = 40
 MAX_LIMIT: Final = 100
 STATUSES: Final = ("playing", "won", "lost", "resigned", "timed-out")
 
