@@ -12,10 +12,20 @@ from sqlalchemy.dialects.postgresql import insert
 
 from service import access, lists, tokens
 from service.access import Viewer
+from service.engine.errors import RendezvousError
 from service.lists import Page, Place
 from service.store import tables
 from service.store.database import Database, Instant, Statement
 from service.store.personal import HOLDINGS, Holding
+
+MAX_TOKENS: Final = 100
+"""Most good tokens of a player: rate limits and streams are counted for each."""
+
+
+class TooManyTokensError(RendezvousError):
+    """The player has so many good tokens that they may mint no more."""
+
+    code = "too-many-tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +179,12 @@ def mint(
 
     Raises:
         ScopeMissingError: The token that is used lacks one of the scopes.
+        TooManyTokensError: The player has as many that are good as one may have.
     """
     now, who = access.read_alone(connection, token, instant)
     access.demand(who, *scopes)
+    if connection.execute(_GOOD, {"player": who.player, "now": now}).scalar_one() >= MAX_TOKENS:
+        raise TooManyTokensError(f"{MAX_TOKENS} good tokens are as many as a player may have")
     ends = [who.until] if who.until else []
     if days is not None:
         ends.append(now + timedelta(days=days))
@@ -180,6 +193,12 @@ def mint(
     return Token(token_id, scopes, now, until, None, None, who.token)
 
 
+_GOOD: Final = (
+    select(func.count())
+    .select_from(tables.tokens)
+    .where(_TOKEN.player_id == bindparam("player"), _TOKEN.revoked_at.is_(None))
+    .where(_TOKEN.expires_at.is_(None) | (_TOKEN.expires_at > bindparam("now")))
+)
 _REVOKE: Final = (
     update(tables.tokens)
     .where(_TOKEN.player_id == bindparam("player"))

@@ -369,6 +369,8 @@ def requests(session: Session, url: str) -> None:
     full = create_app(Settings(games_in_play=1), database)
     refuse("too-many-games", "POST", "/v1/games", {}, of=full)
     refuse("registration-closed", "POST", "/v1/players", {"name": "Cy"}, token=None, of=closed)
+    with patch("service.players.MAX_TOKENS", 1):
+        refuse("too-many-tokens", "POST", "/v1/tokens", {"scopes": ["games:read"]})
     limited = create_app(Settings(rate_anonymous="1 per minute"), database)
     limited.test_client().get("/v1/rulesets")
     refuse("rate-limited", "GET", "/v1/rulesets", token=None, of=limited)

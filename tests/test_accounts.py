@@ -63,6 +63,23 @@ class TestMinting:
         assert found.pop("last_used_at")
         assert {**found, "token": made["token"]} == made
 
+    def test_a_player_has_only_so_many_good_tokens(
+        self, ada: Person, bea: Person, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(players, "MAX_TOKENS", 3)
+        scopes = {"scopes": ["games:read"]}
+        second = expect(ada.post("/v1/tokens", scopes), 201)
+        third = replace(ada, token=expect(ada.post("/v1/tokens", scopes), 201)["token"])
+
+        refused = [problem(one.post("/v1/tokens", scopes)) for one in (ada, third)]
+        others = bea.post("/v1/tokens", scopes)
+        assert ada.ask("DELETE", f"/v1/tokens/{second['id']}").status_code == 204
+        again = ada.post("/v1/tokens", scopes)
+
+        assert refused == [(409, "too-many-tokens")] * 2
+        assert others.status_code == again.status_code == 201
+        assert problem(ada.post("/v1/tokens", scopes)) == (409, "too-many-tokens")
+
     @pytest.mark.parametrize("scopes", [FIRST, FIRST[1:], ["tournaments:join"]])
     def test_a_token_mints_one_that_is_as_wide_or_narrower(
         self, ada: Person, scopes: list[str]

@@ -56,7 +56,10 @@ def signing_keys() -> Response:
     """Return the public keys of signed results, those of the past included."""
     keys = signing()
     published = {"keys": []} if keys is None else keys.published
-    return tagged(published, "application/jwk-set+json", public=True)
+    response = tagged(published, "application/jwk-set+json", public=True)
+    # A new key signs at once: no cache may hide it for long.
+    response.headers["Cache-Control"] = "public, max-age=300"
+    return response
 
 
 @pages.get("/problems/<string:code>")

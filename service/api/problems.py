@@ -46,6 +46,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "undo-off": (409, "Nothing can be taken back in this game"),
     "nothing-to-undo": (409, "There is no move to take back"),
     "too-many-games": (409, "There are too many games in play"),
+    "too-many-tokens": (409, "There are too many tokens"),
     "log-full": (409, "The log is full"),
     "body-too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "The body's media type is not taken here"),

@@ -89,6 +89,7 @@ def capabilities() -> Response:
                 "bulk_lines": MAX_BULK_LINES,
                 "import_bytes": replays.MAX_IMPORT_BYTES,
                 "imports": replays.MAX_IMPORTS,
+                "tokens": players.MAX_TOKENS,
                 "page_items": schemas.MAX_LIMIT,
                 **({"games_in_play": most} if (most := settings().games_in_play) else {}),
                 "rates": [
@@ -292,6 +293,7 @@ def export_player() -> Response:
     status=201,
     body=schemas.NewToken,
     bearer="needed",
+    fails=("too-many-tokens",),
 )
 def create_token(body: Json) -> Response:
     """Make a further token for the same player, whose text is shown this once.

@@ -688,6 +688,9 @@ class Limits(Schema):
     bulk_lines = fields.Integer(required=True)
     import_bytes = fields.Integer(required=True)
     imports = fields.Integer(required=True)
+    tokens = fields.Integer(
+        required=True, metadata={"description": "Good tokens of a player, at most"}
+    )
     page_items = fields.Integer(required=True)
     games_in_play = fields.Integer(
         metadata={"description": "Of a player at once; absent where there may be any number"}
