@@ -981,7 +981,7 @@ class TestPaths:
     @pytest.mark.parametrize(
         "path",
         [
-            *("/", "/v", "/v2", "/v1/x", "/v1/player", "/v1/replays", "/V1", "/v1.json"),
+            *("/", "/v", "/v2", "/v1/x", "/v1/player", "/v1/replay", "/V1", "/v1.json"),
             *("/v1/deals", "/v1/deals/deal-1", "/v1/rulesets/royal-rendezvous-1/x"),
             *("/v1/../healthz", "/v1/%2e%2e/healthz", "/favicon.ico", "/.git/config", "/docs/x"),
             *("/%00", "/%FF", "/v1/games%00", "/v1;x=1", "/robots.txt", "/admin", "/v1/tokens/me"),
@@ -1023,6 +1023,7 @@ class TestPaths:
         names = {
             "game_id": game["id"],
             "token_id": unknown_id(),
+            "import_id": unknown_id(),
             "name": "royal-rendezvous-1",
             "spec": "deal-1",
             "ruleset": "royal-rendezvous-1",
