@@ -1,15 +1,17 @@
 """Fixtures: a real Postgres for each test process, the app upon it, and clients for it."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 
 import pytest
 from client import Client, Contract, Person
 from documents import SIGNING_KEYS
 from flask import Flask
+from server import dumped
 
 from service.app import create_app
 from service.settings import Settings
@@ -17,6 +19,8 @@ from service.signatures import SigningKeys
 from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
+
+TOKEN = re.compile(rb"rr_[0-9A-Za-z]{46}")
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +38,17 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 @pytest.fixture(scope="session")
 def database(postgres: EmbeddedPostgres) -> Iterator[Database]:
-    """The database at head. Tests share it and make what they need: players, games."""
+    """The database at head. Tests share it and make what they need: players, games.
+
+    S-56: after all of them it holds no token's text, and neither does Postgres's log.
+    """
     found = Database(postgres.url)
     schema.upgrade(found.engine)
     yield found
     found.dispose()
+    with TemporaryDirectory() as folder:
+        for kept in (dumped(postgres.url, Path(folder)), postgres.log.read_bytes()):
+            assert not TOKEN.search(kept)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,9 @@ from psycopg.sql import SQL, Identifier
 
 from service.engine import verify
 from service.settings import Settings
-from service.store.embedded import EmbeddedPostgres
+from service.store.backup import backup
+from service.store.database import Database
+from service.store.embedded import EmbeddedPostgres, program
 
 Json = dict[str, Any]
 
@@ -295,6 +297,19 @@ class Players:
             assert document["log"][: len(acknowledged)] == acknowledged
             assert len(document["log"]) <= len(acknowledged) + 1
             assert verify(document).verdict in {"incomplete", "valid"}
+
+
+def dumped(url: str, folder: Path) -> bytes:
+    """Return a whole database as text, as `pg_dump` and `pg_restore` give it."""
+    file = folder / "dump"
+    database = Database(url)
+    backup(database, file)
+    database.dispose()
+    done = subprocess.run(
+        [program("pg_restore"), "--file=-", str(file)], capture_output=True, check=True
+    )
+    assert b"COPY public.tokens" in done.stdout
+    return done.stdout
 
 
 @contextmanager

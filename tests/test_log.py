@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,15 +13,14 @@ import httpx
 import orjson
 import pytest
 from client import Client, Contract, Person, unknown_id
-from server import Service, new_database, running, serve
+from server import Service, dumped, new_database, running, serve
 
 from service import tokens
 from service.app import create_app
 from service.settings import Settings
 from service.store import schema
-from service.store.backup import backup
 from service.store.database import Database
-from service.store.embedded import EmbeddedPostgres, program
+from service.store.embedded import EmbeddedPostgres
 from service.stream import Hub
 from service.stream import create_app as create_streams
 
@@ -152,19 +150,6 @@ def live(postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[tuple[Service, 
             running(url, first=FAULT, log=file, LOG="json", WORKERS="2") as service,
         ):
             yield service, url, log
-
-
-def dumped(url: str, folder: Path) -> bytes:
-    """Return a whole database as text, as `pg_dump` and `pg_restore` give it."""
-    file = folder / "dump"
-    database = Database(url)
-    backup(database, file)
-    database.dispose()
-    done = subprocess.run(
-        [program("pg_restore"), "--file=-", str(file)], capture_output=True, check=True
-    )
-    assert b"COPY public.tokens" in done.stdout
-    return done.stdout
 
 
 def test_s_56_neither_the_log_nor_the_database_holds_a_token(
