@@ -7,7 +7,6 @@ up. The files are in a folder that `PROMETHEUS_MULTIPROC_DIR` names, which `rend
 import os
 import socket
 import threading
-import time
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -26,7 +25,6 @@ from prometheus_client import (
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SILENCE: Final = 5
-_PORT_WITHIN: Final = 3.0
 _PULSE: Final = 0.5
 
 _requests: Final = Counter(
@@ -70,27 +68,6 @@ def _series(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
     return _requests.labels(method, route, str(status)), _seconds.labels(method, route)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        OSError: One cannot listen there.
-    """
-    until = time.monotonic() + _PORT_WITHIN
-    while True:
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family)
-        except OSError:
-            # The processes of a server that was killed let go of it in a moment.
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PULSE)
-        else:
-            listener.settimeout(0)
-            return listener
-
-
 def tell(listener: socket.socket) -> None:
     """Answer at a socket that other processes may answer at too, until our parent is gone."""
     registry = CollectorRegistry()
@@ -107,6 +84,7 @@ class _Server(HTTPServer):
     timeout = _PULSE
 
     def __init__(self, listener: socket.socket, registry: CollectorRegistry) -> None:
+        listener.settimeout(0)  # another process may be the one to answer
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener

@@ -213,7 +213,7 @@ def _metrics_port(settings: Settings) -> socket.socket | None:
     if not port:
         return None
     try:
-        return metrics.listen(host, port)
+        return child.listen(host, port)
     except OSError as error:
         raise OSError(
             f"cannot listen at METRICS_PORT {port} of {host}: {error.strerror}"

@@ -574,8 +574,6 @@ def main() -> None:
     """
     listener, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     url = child.begin(parent)
-    if not url:  # its end is told so
-        return
     settings = Settings.from_environment()
     if settings.log == "json":
         logging.config.dictConfig(edge.LOGGING)

@@ -24,13 +24,12 @@ from typing import Final, Self
 import click
 import gunicorn  # noqa: F401 - without it there is nothing to run
 
+from service import child
 from service.settings import Settings, SettingsError, listing
 from service.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
 
-_PORT_WITHIN: Final = 3.0
 _STOP_WITHIN: Final = 30.0
 _PULSE: Final = 0.1
-_BACKLOG: Final = 2048
 TOLD: Final = os.EX_CONFIG
 """The server's exit code when it cannot start and has said why."""
 
@@ -58,9 +57,7 @@ class StopSignal:
 
 
 def listen(host: str, port: int, variable: str, stop: StopSignal) -> socket.socket:
-    """Return a socket that listens at an address.
-
-    A port that is taken is waited for a little: a server that was killed lets go of it in seconds.
+    """Return a socket that listens at an address; see :func:`service.child.listen`.
 
     Args:
         host: The host.
@@ -71,22 +68,12 @@ def listen(host: str, port: int, variable: str, stop: StopSignal) -> socket.sock
     Raises:
         ServeError: One cannot listen there.
     """
-    until = time.monotonic() + _PORT_WITHIN
-    while True:
-        try:
-            return socket.create_server(
-                (host, port),
-                family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-                backlog=_BACKLOG,
-                dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
-            )
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise ServeError(f"cannot listen: {error.strerror}") from error
-            if stop.given or time.monotonic() > until:
-                text = f"port {port} of {host} is taken; {variable} sets another"
-                raise ServeError(text) from error
-        time.sleep(_PULSE)
+    try:
+        return child.listen(host, port, lambda: stop.given)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise ServeError(f"cannot listen: {error.strerror}") from error
+        raise ServeError(f"port {port} of {host} is taken; {variable} sets another") from error
 
 
 class Child:
@@ -125,11 +112,6 @@ class Child:
             # If it has ended, that is noticed soon enough.
             with suppress(BrokenPipeError), self._process.stdin as pipe:
                 pipe.write(f"{database}\n".encode())
-
-    @property
-    def started(self) -> bool:
-        """Whether it was ever started."""
-        return self._process is not None
 
     @property
     def code(self) -> int | None:
@@ -182,7 +164,7 @@ class Supervisor:
         self._end()
 
     def run(self, postgres: EmbeddedPostgres | None) -> None:
-        """Serve until told to stop; what dies is started again.
+        """Serve, once entered, until told to stop; what dies is started again.
 
         Args:
             postgres: The database, running, unless the settings name one.
@@ -192,8 +174,6 @@ class Supervisor:
             SystemExit: It did so and has said why.
         """
         database = postgres.url if postgres else self.settings.database_url
-        if not self._server.started:
-            self._server.start("leave")
         if not self.stop.given:  # one that waits to be told ends at once
             self._server.tell(database)
         ready = False
@@ -249,10 +229,10 @@ class Supervisor:
     def _end(self) -> None:
         for listener in self._listeners:
             listener.close()
-        for child in (self._server, self._stream):
-            child.ask_to_end()
-        for child in (self._server, self._stream):
-            child.end()
+        for one in (self._server, self._stream):
+            one.ask_to_end()
+        for one in (self._server, self._stream):
+            one.end()
 
 
 @contextmanager

@@ -5,6 +5,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -432,6 +434,23 @@ def test_a_server_that_cannot_start_ends_the_attempt(at_head: str) -> None:
 
             with supervisor, pytest.raises(ServeError, match="before it was ready: see above"):
                 supervisor.run(None)
+
+
+@pytest.mark.parametrize("words", [("service.server", "upgrade"), ("service.stream",)])
+def test_a_process_that_is_told_no_database_ends_without_a_word(words: tuple[str, ...]) -> None:
+    """Whoever started it was killed before it could be told, say."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        done = subprocess.run(
+            [sys.executable, "-m", *words, str(listener.fileno()), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_help_lists_every_setting() -> None:
