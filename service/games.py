@@ -6,7 +6,7 @@ guard finds nothing to write and all begins again with the row as it is then.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -719,12 +719,15 @@ def list_own(
     whose = player or who.player
     if whose != who.player:
         access.demand(who, *access.ADMIN)
-    query = select(*_SUMMARY).where(
-        games.c.player_id == whose, *(FILTERS[name](value) for name, value in filters.items())
-    )
+    query = select(*_SUMMARY).where(games.c.player_id == whose, *conditions(filters))
     return lists.read(
         connection, query, games.c.id, lambda row: Summary(*row), limit=limit, place=place
     )
+
+
+def conditions(filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+    """Return what filters, by the names of FILTERS, ask of a game's row."""
+    return [FILTERS[name](value) for name, value in filters.items()]
 
 
 FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
@@ -734,6 +737,8 @@ FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     ),
     "created_after": lambda instant: games.c.created_at >= instant,
     "created_before": lambda instant: games.c.created_at < instant,
+    "since": lambda instant: games.c.ended_at >= instant,
+    "until": lambda instant: games.c.ended_at < instant,
     # A game in play has no score yet.
     "min_score": lambda score: games.c.score >= score,
     "max_score": lambda score: games.c.score <= score,

@@ -2,29 +2,21 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    bindparam,
-    delete,
-    func,
-    select,
-    tuple_,
-)
+from sqlalchemy import Connection, bindparam, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from service import access, lists
 from service.engine.errors import BrokenLogError, RendezvousError
 from service.engine.replay import Json
 from service.engine.verify import Problem, SignatureCheck, Verdict, read, verify_text
-from service.games import EPOCH, Record, replay_of
+from service.games import EPOCH, Record, conditions, replay_of
 from service.lists import Page, Place
 from service.repeats import Key, claim
 from service.store.database import Database, Instant
@@ -72,40 +64,6 @@ class ImportsFullError(RendezvousError):
     code = "imports-full"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which of a player's ended games are meant; None for any.
-
-    Attributes:
-        ruleset: Name of their ruleset.
-        status: How they ended.
-        min_score: Least score.
-        max_score: Greatest score.
-        since: Ended then or later.
-        until: Ended before then.
-    """
-
-    ruleset: str | None = None
-    status: str | None = None
-    min_score: int | None = None
-    max_score: int | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def conditions(self) -> list[ColumnElement[bool]]:
-        """Return them as SQL."""
-        c = games.c
-        given: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
-            (self.ruleset, c.ruleset.__eq__),
-            (self.status, c.status.__eq__),
-            (self.min_score, c.score.__ge__),
-            (self.max_score, c.score.__le__),
-            (self.since, c.ended_at.__ge__),
-            (self.until, c.ended_at.__lt__),
-        ]
-        return [condition(value) for value, condition in given if value is not None]
-
-
 @dataclass(frozen=True, slots=True)
 class Export:
     """Replays as they are read.
@@ -125,7 +83,7 @@ def export(
     instant: Instant,
     token: bytes | None,
     database: Database,
-    wanted: Wanted,
+    filters: Mapping[str, Any],
 ) -> Export:
     """Return the viewer's own games that have ended, as replay documents.
 
@@ -138,14 +96,14 @@ def export(
         instant: The request's.
         token: The fingerprint of the request's token.
         database: Where further chunks are read, on whichever connection is free then.
-        wanted: Which of the games.
+        filters: Which of the games, by the names of ``games.FILTERS``.
 
     Raises:
         DatabaseUnavailableError: The database cannot be reached, while documents are taken.
     """
     now, who = access.read_viewer(connection, token, instant)
     player = access.demand(who, *access.READ).player
-    first = _ended(connection, player, wanted, now)
+    first = _ended(connection, player, filters, now)
 
     def documents() -> Iterator[Json]:
         chunk = first
@@ -155,25 +113,25 @@ def export(
             if len(chunk) < _CHUNK:
                 break
             chunk = database.run(
-                partial(_ended, player=player, wanted=wanted, now=now, after=after)
+                partial(_ended, player=player, filters=filters, now=now, after=after)
             )
 
     following = now - OVERLAP
-    if wanted.until is not None:
-        following = max(EPOCH, min(wanted.until, following)).astimezone(UTC)
+    if "until" in filters:
+        following = max(EPOCH, min(filters["until"], following)).astimezone(UTC)
     return Export(documents(), following)
 
 
 def _ended(
     connection: Connection,
     player: UUID,
-    wanted: Wanted,
+    filters: Mapping[str, Any],
     now: datetime,
     after: tuple[datetime | None, UUID] | None = None,
 ) -> list[Record]:
     """Return the next games of a player that had ended by then."""
     query = select(games).where(games.c.player_id == player, games.c.ended_at <= now)
-    query = query.where(*wanted.conditions())
+    query = query.where(*conditions(filters))
     place = tuple_(games.c.ended_at, games.c.id)
     if after is not None:
         query = query.where(place > after)

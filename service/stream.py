@@ -40,12 +40,11 @@ from service.access import TokenInvalidError, Viewer
 from service.api import edge, problems
 from service.api.limits import Limits
 from service.api.problems import (
-    BadRequestError,
     Problem,
     StreamsFullError,
     TooManyStreamsError,
-    is_request_id,
-    new_request_id,
+    misfit,
+    request_id,
 )
 from service.engine.errors import RendezvousError
 from service.engine.verify import escape
@@ -314,8 +313,7 @@ class Events:
         request = Request(scope)
         if request.url.query:
             name = next(iter(request.query_params), "")
-            fault = (f"#query/{escape(name)}", "not known")
-            raise BadRequestError("invalid-request", ": ".join(fault), [fault])
+            raise misfit(f"#query/{escape(name)}", "not known")
         seen = _seen(request.headers)
         token = access.read_bearer(request.headers.get("Authorization"))
         with self._hub.place(token):
@@ -390,8 +388,7 @@ def _seen(headers: Headers) -> Mark | None:
     try:
         return Mark.parse(text)
     except ValueError as error:
-        fault = ("#header/Last-Event-ID", str(error))
-        raise BadRequestError("invalid-request", ": ".join(fault), [fault]) from error
+        raise misfit("#header/Last-Event-ID", str(error)) from error
 
 
 class Passing:
@@ -407,8 +404,7 @@ class Passing:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        given = request.headers.get("X-Request-Id", "")
-        seen = {"request_id": given if is_request_id(given) else new_request_id()}
+        seen = {"request_id": request_id(request.headers.get("X-Request-Id", ""))}
         scope[_SEEN] = seen
         began, status, length = time.perf_counter(), 500, 0
 

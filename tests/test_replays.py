@@ -28,7 +28,7 @@ from service.engine.replay import MEDIA_TYPE, pack_times
 from service.games import WRITTEN_WITHIN, State
 from service.games import resign as resign_
 from service.replay_files import find, judge
-from service.replays import MAX_IMPORT_BYTES, MAX_IMPORTS, OVERLAP, Wanted
+from service.replays import MAX_IMPORT_BYTES, MAX_IMPORTS, OVERLAP
 from service.settings import Settings
 from service.signatures import SigningKeys
 from service.store import schema
@@ -223,7 +223,7 @@ class TestExport:
         now = database.now()
         rows = put(database, ada.id, *[now - timedelta(seconds=100)] * 250)
         token = tokens.fingerprint(ada.token or "")
-        first = database.run(lambda one: replays.export(one, Instant(), token, database, Wanted()))
+        first = database.run(lambda one: replays.export(one, Instant(), token, database, {}))
         seen = [str(next(first.documents)["header"]["id"]) for _ in range(150)]
         # One is written late, with an end that this export has passed; one ends just now.
         late = put(database, ada.id, now - timedelta(seconds=110))
@@ -231,7 +231,7 @@ class TestExport:
         seen += [str(one["header"]["id"]) for one in first.documents]
 
         second = database.run(
-            lambda one: replays.export(one, Instant(), token, database, Wanted(since=first.next))
+            lambda one: replays.export(one, Instant(), token, database, {"since": first.next})
         )
         then = {str(one["header"]["id"]) for one in second.documents}
 

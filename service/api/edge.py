@@ -23,7 +23,7 @@ from secure import ContentSecurityPolicy as Policy
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service import metrics
-from service.api.problems import is_request_id, new_request_id
+from service.api.problems import request_id
 from service.settings import Settings
 from service.store.database import Database
 
@@ -250,8 +250,7 @@ def register(app: Flask, settings: Settings, database: Database) -> None:
     noted = settings.log == "json" or settings.metrics_port > 0
 
     def begin() -> None:
-        given = request.headers.get("X-Request-Id", "")
-        g.request_id = given if is_request_id(given) else new_request_id()
+        g.request_id = request_id(request.headers.get("X-Request-Id", ""))
 
     def end(response: Response) -> Response:
         headers = response.headers

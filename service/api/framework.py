@@ -22,7 +22,7 @@ from service import access, view
 from service.access import TokenInvalidError
 from service.api import problems, schemas
 from service.api.limits import Limits
-from service.api.problems import PROBLEMS, BadRequestError, StreamsFullError
+from service.api.problems import PROBLEMS, BadRequestError, StreamsFullError, misfit
 from service.engine.verify import escape
 from service.engine.verify import read as read_json
 from service.repeats import Key
@@ -37,6 +37,9 @@ MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
 
 _PIECE: Final = 1 << 16
+
+HOUR: Final = 3600
+"""Seconds."""
 
 NDJSON: Final = "application/x-ndjson"
 """Media type of a stream of JSON texts, one a line."""
@@ -127,8 +130,7 @@ def load_query(schema: ma.Schema) -> Any:
         raise BadRequestError("malformed-request", "the query is not UTF-8") from error
     for name, value in pairs:
         if name in query:
-            fault = (f"#query/{escape(name)}", "given more than once")
-            raise BadRequestError("invalid-request", ": ".join(fault), [fault])
+            raise misfit(f"#query/{escape(name)}", "given more than once")
         query[name] = value
     return _load(schema, query, "#query")
 
@@ -451,8 +453,14 @@ def _plain(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else view.instant(value)
 
 
-def tagged(value: Any, media_type: str = "application/json", *, public: bool = False) -> Response:
-    """Return a value with a strong ETag, or 304 if the client has it already."""
+def tagged(value: Any, media_type: str = "application/json", *, public: int = 0) -> Response:
+    """Return a value with a strong ETag, or 304 if the client has it already.
+
+    Args:
+        value: The value.
+        media_type: Its media type.
+        public: Seconds for which anybody may keep it; 0 where it depends on who asks.
+    """
     body = orjson.dumps(value)
     tag = sha256(_ETAG_LABEL + body).hexdigest()[:32]
     if request.if_none_match.contains_weak(tag):
@@ -462,7 +470,7 @@ def tagged(value: Any, media_type: str = "application/json", *, public: bool = F
         response = Response(body, mimetype=media_type)
     response.headers["ETag"] = f'"{tag}"'
     if public:
-        response.headers["Cache-Control"] = "public, max-age=3600"
+        response.headers["Cache-Control"] = f"public, max-age={public}"
     else:
         response.headers["Cache-Control"] = "private, no-cache"
         response.headers["Vary"] = "Authorization"

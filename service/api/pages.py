@@ -7,7 +7,7 @@ import orjson
 from flask import Blueprint, Response, current_app, send_from_directory
 
 from service.api import problems
-from service.api.framework import database, signing, tagged
+from service.api.framework import HOUR, database, signing, tagged
 from service.api.problems import PROBLEMS
 from service.store import schema
 
@@ -41,7 +41,7 @@ def readyz() -> Response:
 @pages.get("/openapi.json")
 def openapi() -> Response:
     """Return the contract."""
-    return tagged(current_app.extensions["contract"], public=True)
+    return tagged(current_app.extensions["contract"], public=HOUR)
 
 
 @pages.get("/schemas/replay-1.json")
@@ -56,10 +56,8 @@ def signing_keys() -> Response:
     """Return the public keys of signed results, those of the past included."""
     keys = signing()
     published = {"keys": []} if keys is None else keys.published
-    response = tagged(published, "application/jwk-set+json", public=True)
     # A new key signs at once: no cache may hide it for long.
-    response.headers["Cache-Control"] = "public, max-age=300"
-    return response
+    return tagged(published, "application/jwk-set+json", public=300)
 
 
 @pages.get("/problems/<string:code>")
@@ -68,7 +66,7 @@ def problem(code: str) -> Response:
     if code not in PROBLEMS:
         return problems.answer("not-found", "there is no problem of this name")
     status, title = PROBLEMS[code]
-    return tagged({"code": code, "status": status, "title": title}, public=True)
+    return tagged({"code": code, "status": status, "title": title}, public=HOUR)
 
 
 @pages.get("/docs")

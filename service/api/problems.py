@@ -88,14 +88,9 @@ _log = logging.getLogger(__name__)
 _REQUEST_ID: Final = re.compile(rf"(?!{tokens.PREFIX})[-_.A-Za-z0-9]{{1,64}}")
 
 
-def is_request_id(text: str) -> bool:
-    """Whether a client's own id of a request is taken over."""
-    return _REQUEST_ID.fullmatch(text) is not None
-
-
-def new_request_id() -> str:
-    """Return an id for a request that came without one."""
-    return os.urandom(16).hex()
+def request_id(given: str) -> str:
+    """Return the id of a request: what its client gave, if that will do, or else a new one."""
+    return given if _REQUEST_ID.fullmatch(given) else os.urandom(16).hex()
 
 
 class UnknownCursorError(RendezvousError):
@@ -121,6 +116,16 @@ class BadRequestError(RendezvousError):
         super().__init__(detail)
         self.code = code  # type: ignore[misc]
         self.errors = errors or []
+
+
+def misfit(pointer: str, what: str) -> BadRequestError:
+    """Return the error that one thing does not fit the schema.
+
+    Args:
+        pointer: Where it is in the request.
+        what: What is wrong with it.
+    """
+    return BadRequestError("invalid-request", f"{pointer}: {what}", [(pointer, what)])
 
 
 class TryLaterError(RendezvousError):

@@ -12,6 +12,7 @@ from service import __version__, access, games, metrics, players, replays, token
 from service.access import Viewer
 from service.api import schemas
 from service.api.framework import (
+    HOUR,
     MAX_BODY_BYTES,
     NDJSON,
     Blueprint,
@@ -127,7 +128,7 @@ def list_rulesets() -> Response:
         }
         for row in RULESETS.values()
     ]
-    return tagged({"rulesets": rulesets}, public=True)
+    return tagged({"rulesets": rulesets}, public=HOUR)
 
 
 @about.operation(
@@ -143,7 +144,7 @@ def get_ruleset(name: str) -> Response:
     """A ruleset as the engine has it. It never changes; a change has a new name."""
     if name not in RULESETS:
         raise BadRequestError("not-found", f"no ruleset has this name; see {view.ROOT}/rulesets")
-    return tagged(_ruleset(RULESETS[name]), public=True)
+    return tagged(_ruleset(RULESETS[name]), public=HOUR)
 
 
 def _ruleset(row: Ruleset) -> Json:
@@ -175,7 +176,7 @@ def get_deal(query: Json, spec: str, ruleset: str) -> Response:
     """Every card of a deal: what anybody who knows the seed can compute."""
     if spec not in DEAL_SPECS or ruleset not in RULESETS:
         raise BadRequestError("not-found", "there is no deal spec or no ruleset of this name")
-    return tagged(view.layout(ruleset, spec, query["seed"]), public=True)
+    return tagged(view.layout(ruleset, spec, query["seed"]), public=HOUR)
 
 
 @people.operation(
@@ -626,7 +627,7 @@ def export_replays(query: Json) -> Response:
     A game whose record is damaged is told as `{"broken": id}`. Imported replays are not among them.
     """
     with Turn() as turn:
-        found = run(replays.export, database(), replays.Wanted(**query))
+        found = run(replays.export, database(), query)
         # The app is out of reach once the answer is under way.
         documents = map(partial(_signed, keys=signing()), found.documents)
         return lines(turn, documents, lambda: {"next": found.next})
