@@ -89,7 +89,7 @@ def news(record: Record, seen: Mark | None) -> State | None:
     Raises:
         BrokenLogError: The row is damaged.
     """
-    if seen is None or seen.ply > record.ply:
+    if seen is None:
         return games.since(record, record.ply).without_applied()
     state = games.since(record, seen.ply)
     if not seen.lies_in(state):

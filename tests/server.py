@@ -132,15 +132,17 @@ class Stream:
         return line.removesuffix("\n") if line else None
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield its events."""
+        """Yield its events, each of which must come in time; comments do not count."""
         found: dict[str, str] = {}
+        until = time.monotonic() + PATIENCE
         while (line := self.line()) is not None:
+            assert time.monotonic() < until, "no event comes"
             name, _, value = line.partition(": ")
             if line:
                 found[name] = value
             elif "data" in found:
                 yield Event(found["id"], found["event"], orjson.loads(found["data"]))
-                found = {}
+                found, until = {}, time.monotonic() + PATIENCE
 
     def event(self) -> Event:
         """Return its next event."""
