@@ -3,10 +3,12 @@
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +27,7 @@ from psycopg.sql import SQL, Identifier
 
 from service.engine import verify
 from service.settings import Settings
+from service.store import schema
 from service.store.backup import backup
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres, program
@@ -38,6 +41,18 @@ RENDEZVOUS = (sys.executable, "-P", "-c", "from service.cli import main; main()"
 def libpq(url: str) -> str:
     """Return a URL as libpq reads it."""
     return url.replace("+psycopg", "")
+
+
+@contextmanager
+def own_postgres() -> Iterator[EmbeddedPostgres]:
+    """Run a Postgres that nobody else uses, its database at head."""
+    home = Path(tempfile.gettempdir()).resolve() / f"rendezvous-tests-{token_hex(4)}"
+    with EmbeddedPostgres(home) as server:
+        database = Database(server.url)
+        schema.upgrade(database.engine)
+        database.dispose()
+        yield server
+    shutil.rmtree(home)
 
 
 @contextmanager

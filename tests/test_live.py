@@ -4,26 +4,32 @@ import hashlib
 import json
 import random
 import re
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import psycopg
 import pytest
-from server import PATIENCE, Answer, Players, Service, await_, libpq, processes, running
+from server import (
+    PATIENCE,
+    Answer,
+    Players,
+    Service,
+    await_,
+    libpq,
+    own_postgres,
+    processes,
+    running,
+)
 
 from service.api.framework import MAX_BODY_BYTES
 from service.engine import verify
-from service.store import schema
-from service.store.database import RETRY_AFTER, Database
+from service.store.database import RETRY_AFTER
 from service.store.embedded import EmbeddedPostgres
 
 Json = dict[str, Any]
@@ -36,14 +42,9 @@ POST = b"POST /v1/players HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """A Postgres that may be stopped: other tests do not use it."""
-    home = Path(tempfile.gettempdir()).resolve() / f"rendezvous-live-{token_hex(4)}"
-    with EmbeddedPostgres(home) as server:
-        database = Database(server.url)
-        schema.upgrade(database.engine)
-        database.dispose()
+    """One that may be stopped."""
+    with own_postgres() as server:
         yield server
-    shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from server import running
+from server import running, streaming
 
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
@@ -46,6 +46,34 @@ def test_the_five_commands_of_the_readme_play_a_game(
     assert '"move":"r8:upper-H"' in done.stdout
     assert '"status":"resigned"' in done.stdout
     assert "1 valid, 0 invalid" in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's command is curl's")
+def test_the_game_of_the_readme_can_be_watched(
+    postgres: EmbeddedPostgres, database: Database
+) -> None:
+    found = re.search(r"^\$ (curl -N .*)$", README.read_text(), re.MULTILINE)
+    assert found
+    assert database.now()
+
+    with streaming(postgres.url) as streams, running(postgres.url) as service:
+        service.register()
+        game = service.create()
+        over = service.ask("POST", f"{game['links']['self']}/resign", {"ply": 0})
+        script = found[1].replace("localhost:8001", f"127.0.0.1:{streams.port}")
+        done = subprocess.run(
+            ["sh", "-ec", script],  # noqa: S607
+            env={**os.environ, "TOKEN": str(service.token), "GAME": game["links"]["self"]},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    assert over.status == 200
+    assert done.returncode == 0, done.stderr
+    events = re.findall(r"^id: 1-[0-9a-f]{16}\nevent: (\w+)\ndata: {", done.stdout, re.MULTILINE)
+    assert events == ["game", "end"]
 
 
 def test_the_readme_quotes_the_bench() -> None:

@@ -250,6 +250,7 @@ class TestHouseRule:
         judged = self.run(tmp_path, url, *RENDEZVOUS, "verify", str(tmp_path / "game.json"))
         listed = self.run(tmp_path, url, *RENDEZVOUS, "rules")
         dealt = self.run(tmp_path, url, *RENDEZVOUS, "deal", "7", "--ruleset", name)
+        contract = self.run(tmp_path, url, "-m", "service.api.spec")
 
         assert told["known"] == [*RULESETS, name]
         assert "to be the stock again: once." in json.dumps(told["rules"])
@@ -260,6 +261,7 @@ class TestHouseRule:
         assert "1 valid" in judged
         assert name in listed
         assert "r16" in dealt
+        assert f"- {name}\n" in contract
 
     def run(self, folder: Path, url: str, *command: str) -> str:
         done = subprocess.run(

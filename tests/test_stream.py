@@ -6,12 +6,10 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -19,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import HTTPMessage
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +34,7 @@ from server import (
     await_,
     environment,
     libpq,
+    own_postgres,
     running,
     streaming,
 )
@@ -45,7 +43,6 @@ from service import games, players, stream, tokens, watch
 from service.engine import RULESETS, deals
 from service.games import Record
 from service.settings import Settings
-from service.store import schema
 from service.store.database import Database, Instant
 from service.store.embedded import EmbeddedPostgres
 from service.stream import Hub, Watcher
@@ -62,14 +59,9 @@ s.LOOK_EVERY, s.KEEP_ALIVE, s.SILENCE, s._SEND_BUFFER = 0.02, 0.2, 1, 4096
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """A Postgres that may be stopped: other tests do not use it."""
-    home = Path(tempfile.gettempdir()).resolve() / f"rendezvous-stream-{token_hex(4)}"
-    with EmbeddedPostgres(home) as server:
-        database = Database(server.url)
-        schema.upgrade(database.engine)
-        database.dispose()
+    """One that may be stopped."""
+    with own_postgres() as server:
         yield server
-    shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")
