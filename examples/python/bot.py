@@ -3,8 +3,8 @@
     RENDEZVOUS_URL=http://127.0.0.1:8000 RENDEZVOUS_TOKEN=... python bot.py
 
 Without a token it registers a player first, whose token it does not show. With one it goes on with
-the game that it was at when it was stopped. Every request may be sent again until it is answered:
-a creation has its key, an act its ply.
+the game that it was at when it was stopped. Every request of a game may be sent again until it is
+answered: a creation has its key, an act its ply. To register again makes another player, no harm.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ class Service:
                 if status not in BUSY:
                     raise RefusedError(answer)
             except (OSError, http.client.HTTPException, ValueError) as lost:
-                # Nobody knows whether it was done. Sent again it is not done twice.
+                # Nobody knows whether it was done. Sent again it does no harm: see above.
                 self.connection.close()
                 wait, answer = 0.0, {"code": "lost", "detail": repr(lost)}
             pause = min(2 * pause, 5.0)

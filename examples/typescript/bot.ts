@@ -5,8 +5,9 @@
  *     RENDEZVOUS_URL=http://127.0.0.1:8000 RENDEZVOUS_TOKEN=... npm start
  *
  * Without a token it registers a player first, whose token it does not show. With one it goes on
- * with the game that it was at when it was stopped. Every request may be sent again until it is
- * answered: a creation has its key, an act its ply.
+ * with the game that it was at when it was stopped. Every request of a game may be sent again until
+ * it is answered: a creation has its key, an act its ply. To register again makes another player,
+ * no harm.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -57,7 +58,7 @@ async function ask<T>(request: () => Promise<Answer<T>>): Promise<T> {
       lost = error;
     } catch (problem) {
       if (problem instanceof Refused) throw problem;
-      lost = problem; // Nobody knows whether it was done. Sent again it is not done twice.
+      lost = problem; // Nobody knows whether it was done. Sent again it does no harm: see above.
     }
     if (Date.now() + wait > until) throw new Error("no answer", { cause: lost });
     await sleep(wait);
