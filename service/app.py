@@ -39,6 +39,8 @@ def create_app(settings: Settings, database: Database, signing: SigningKeys | No
     app.json = _Json(app)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.url_map.strict_slashes = False
+    # It would answer `//v1` by a redirection, in HTML.
+    app.url_map.merge_slashes = False
     app.extensions["settings"] = settings
     app.extensions["database"] = database
     app.extensions["limits"] = Limits(settings)

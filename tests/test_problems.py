@@ -144,6 +144,15 @@ def test_a_problem_document_says_what_and_where_and_which_request(client: Client
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("path", ["//v1//games", "/v1//games", "/v1/games//", "//", "/docs//x"])
+def test_a_path_with_an_empty_part_leads_nowhere(client: Client, path: str) -> None:
+    answer = client.app.test_client().get(
+        path, base_url="http://localhost", environ_overrides={"PATH_INFO": path, "SCRIPT_NAME": ""}
+    )
+
+    assert problem(answer) == (404, "not-found")
+
+
 def test_whoever_needs_a_token_is_told_of_the_scheme(client: Client) -> None:
     missing = client.get("/v1/players/me")
     invalid = client.get("/v1/players/me", Authorization="Bearer x")
