@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from random import uniform
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -51,14 +52,14 @@ from service.engine.verify import escape
 from service.games import Record
 from service.settings import Settings
 from service.store.database import Database, DatabaseUnavailableError, Instant
-from service.watch import Mark
+from service.watch import Mark, Watched
 
 T = TypeVar("T")
 
 LOOK_EVERY: Final = 0.25
 """Seconds between two looks at the watched games."""
-KEEP_ALIVE: Final = 10.0
-"""Seconds after which a stream without events sends a comment."""
+KEEP_ALIVE: Final = 14.0
+"""Seconds after which a stream without events sends a comment, or a little less."""
 SILENCE: Final = 20.0
 """Seconds that a client may take for its request, or take nothing of what it is sent."""
 
@@ -163,6 +164,8 @@ class Hub:
         self._open: Counter[bytes | None] = Counter()
         self._limits = Limits(settings)
         self._sure = True
+        # What a look asks about; None when that has changed since.
+        self._asked: Watched | None = None
         # Whoever comes anew, in whatever numbers, does not keep the looks waiting.
         self._looks = ThreadPoolExecutor(1)
         self._opens = ThreadPoolExecutor(_OPENERS)
@@ -217,6 +220,7 @@ class Hub:
         if record.ply > feed.record.ply:
             self._renew(feed, record)
         feed.watchers.add(watcher)
+        self._asked = None
         if self.closing:
             watcher.end()
         return feed
@@ -225,6 +229,7 @@ class Hub:
         """Remove a watcher."""
         feed = self.feeds[watcher.game]
         feed.watchers.discard(watcher)
+        self._asked = None
         if not feed.watchers:
             del self.feeds[watcher.game]
 
@@ -252,48 +257,53 @@ class Hub:
             except DatabaseUnavailableError as error:
                 if self._sure:
                     _log.warning("watching nothing: %s", error)
-                # It may come back from a backup: no ply that was known says anything then.
-                self._sure = False
+                self._doubt()
             # Streams outlive whatever is done to the database meanwhile.
             except Exception:  # noqa: BLE001
                 if self._sure:
                     _log.exception("watching nothing")
-                self._sure = False
+                self._doubt()
 
     async def _look(self) -> None:
         """Ask what has changed, and wake whom it concerns."""
         known = {game: feed.record for game, feed in self.feeds.items()}
-        pairs = {
-            (game, watcher.token): None
-            for game, feed in self.feeds.items()
-            for watcher in feed.watchers
-            if watcher.token is not None
-        }
-        if not pairs:
+        watched = self._asked = self._asked or self._watched()
+        if watched is None:
             return
-        watched = [
-            (game, known[game].ply if self._sure else watch.NEVER, token) for game, token in pairs
-        ]
-        found = await _in(
-            self._looks, lambda: self._database.run(lambda one: watch.changes(one, watched))
-        )
-        self._sure = True
+        found = await _in(self._looks, lambda: self._database.run(watched.changes))
+        if not self._sure:
+            self._sure, self._asked = True, None
         for change in found:
-            game, _, token = watched[change.index]
-            feed = self.feeds.get(game)
+            feed = self.feeds.get(change.game)
             if feed is None:
                 continue
             if not change.allowed or change.record is None:
                 for watcher in feed.watchers:
-                    if watcher.token == token:
+                    if watcher.token == change.token:
                         watcher.end()
             # A newer row than this look's may have come with a new watcher meanwhile.
-            elif feed.record is known[game]:
+            elif feed.record is known.get(change.game):
                 self._renew(feed, change.record)
 
-    @staticmethod
-    def _renew(feed: Feed, record: Record) -> None:
+    def _doubt(self) -> None:
+        """Note that the database was away: if it came back from a backup, no known ply holds."""
+        self._sure, self._asked = False, None
+
+    def _watched(self) -> Watched | None:
+        """Return what to ask about; None for nothing."""
+        pairs = {
+            (game, watcher.token): feed.record.ply if self._sure else watch.NEVER
+            for game, feed in self.feeds.items()
+            for watcher in feed.watchers
+            if watcher.token is not None
+        }
+        return (
+            Watched([(game, ply, token) for (game, token), ply in pairs.items()]) if pairs else None
+        )
+
+    def _renew(self, feed: Feed, record: Record) -> None:
         feed.record = record
+        self._asked = None
         for watcher in feed.watchers:
             watcher.wake.set()
 
@@ -353,7 +363,8 @@ class Events:
     async def _next(self, feed: Feed, watcher: Watcher) -> bytes:
         """Return what comes next: events, or a comment when there are none for long."""
         try:
-            async with asyncio.timeout(KEEP_ALIVE):
+            # Those who came together are not all written to at once again and again.
+            async with asyncio.timeout(KEEP_ALIVE * uniform(0.7, 1)):  # noqa: S311
                 await watcher.wake.wait()
         except TimeoutError:
             return b": still here\n\n"

@@ -39,14 +39,14 @@ from server import (
     streaming,
 )
 
-from service import games, players, stream, tokens, watch
+from service import games, players, stream, tokens
 from service.engine import RULESETS, deals
 from service.games import Record
 from service.settings import Settings
 from service.store.database import Database, Instant
 from service.store.embedded import EmbeddedPostgres
 from service.stream import Hub, Watcher
-from service.watch import Mark
+from service.watch import Change, Mark, Watched
 
 Json = dict[str, Any]
 
@@ -540,7 +540,7 @@ class TestQuiet:
     def test_s_45_comments_keep_a_quiet_stream_open_and_events_go_on_after_them(
         self, hasty: Hasty
     ) -> None:
-        """S-45: several times the interval, which is 10 s where nobody patched it."""
+        """S-45: several times the interval, which is 14 s where nobody patched it."""
         game = hasty.service.create()
         with hasty.service.watch(game) as watching:
             watching.event()
@@ -657,7 +657,7 @@ class TestRestored:
             admin.execute("UPDATE games SET times = '\\x7f' WHERE id = %s", [game["id"]])
             await hub._look()
             unaware = hub.feeds[UUID(game["id"])].events(watchers[0].seen, "")[0]
-            hub._sure = False
+            hub._doubt()
             await hub._look()
             told = [hub.feeds[one.game].events(one.seen, "")[0] for one in watchers]
             return unaware, told[0], told[1]
@@ -677,21 +677,21 @@ def test_a_look_takes_back_nothing_that_a_new_watcher_brought_meanwhile(
     fingerprint = tokens.fingerprint(service.token or "")
     database = Database(postgres.url)
     hub = Hub(Settings(), database)
-    look = watch.changes
+    look = Watched.changes
 
     async def watched() -> Record:
         record, _ = await hub.open(UUID(game["id"]), fingerprint, "127.0.0.1")
         feed = hub.join(Watcher(record.id, token, None), record)
         moved = service.move(game)
 
-        def slowly(*args: Any) -> list[watch.Change]:
+        def slowly(*args: Any) -> list[Change]:
             found = look(*args)
             service.move(moved)
             newer = database.run(lambda one: games.look(one, Instant(), fingerprint, record.id))[0]
             hub.join(Watcher(record.id, token, None), newer)
             return found
 
-        monkeypatch.setattr(watch, "changes", slowly)
+        monkeypatch.setattr(Watched, "changes", slowly)
         await hub._look()
         return feed.record
 

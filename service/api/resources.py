@@ -568,9 +568,9 @@ def watch_game(game_id: UUID) -> Response:
     - `end`: the game has ended, and so does the stream. It comes again to whoever connects again.
 
     Each `id` names a point of the log: its ply, a hyphen, and 16 digits of the game's digest there.
-    Sent as `Last-Event-ID`, what happened since comes first; a ply alone will do too. Every 10 s
-    without an event there is a comment. A stream that ends without `end` is to be connected again:
-    the service restarts, the token was revoked, or the client was too slow.
+    Sent as `Last-Event-ID`, what happened since comes first; a ply alone will do too. A comment
+    comes after at most 14 s without an event. A stream that ends without `end` is to be connected
+    again: the service restarts, the token was revoked, or the client was too slow.
     """
     raise BadRequestError(
         "wrong-server", f"events are at {settings().events_at}{view.ROOT}/games/{game_id}/events"
