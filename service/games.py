@@ -27,7 +27,7 @@ from service.engine.replay import canonical, commitment, digest, document, pack_
 from service.lists import Page, Place
 from service.repeats import Key
 from service.store.database import DatabaseUnavailableError, Instant, Statement
-from service.store.tables import games
+from service.store.tables import games, players
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_BATCH: Final = 200
@@ -396,15 +396,21 @@ _IN_PLAY: Final = (
     .limit(bindparam("most"))
     .subquery()
 )
-# The id is new: a conflict means that this very act was done before its connection broke.
+# The id is new: a conflict means that this very act was done before its connection broke. And who is
+# just being deleted is waited for, as the foreign key does, but then also found gone.
 _INSERT: Final = Statement(
     insert(games)
     .from_select(
         _GIVEN,
-        select(*(bindparam(name, type_=games.c[name].type) for name in _GIVEN)).where(
+        select(*(bindparam(name, type_=games.c[name].type) for name in _GIVEN))
+        .select_from(players)
+        .where(
+            players.c.id == bindparam("player_id"),
+            players.c.deleted_at.is_(None),
             (bindparam("most") == 0)
-            | (select(func.count()).select_from(_IN_PLAY).scalar_subquery() < bindparam("most"))
-        ),
+            | (select(func.count()).select_from(_IN_PLAY).scalar_subquery() < bindparam("most")),
+        )
+        .with_for_update(read=True, key_share=True, of=players),
     )
     .on_conflict_do_nothing(index_elements=["id"])
 )

@@ -565,7 +565,7 @@ class TestLeaving:
         assert (row.name, str(row.id)) == ("", countess.id)
         assert row.deleted_at is not None
 
-    @pytest.mark.parametrize("act", ["rename", "import"])
+    @pytest.mark.parametrize("act", ["rename", "import", "create", "create by key"])
     def test_s_19_nothing_is_added_to_somebody_who_is_just_being_deleted(
         self, ada: Person, database: Database, act: str
     ) -> None:
@@ -574,8 +574,12 @@ class TestLeaving:
         def ask() -> TestResponse:
             if act == "rename":
                 return ada.ask("PATCH", "/v1/players/me", {"name": "Still Here"})
-            return ada.post("/v1/replays", played(header(seed="1"), ["resign"]))
+            if act == "import":
+                return ada.post("/v1/replays", played(header(seed="1"), ["resign"]))
+            key = {"Idempotency-Key": "one"} if act == "create by key" else {}
+            return ada.post("/v1/games", {}, headers=key)
 
+        expect(ada.get("/v1/players/me"))  # for a minute no use of the token is noted again
         with ThreadPoolExecutor(1) as pool, database.engine.connect() as connection:
             connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
@@ -589,7 +593,9 @@ class TestLeaving:
         assert problem(answer.result()) == (401, "token-invalid")
         (found,) = rows(database, "SELECT name FROM players WHERE id = :id", id=ada.id)
         assert found.name == ""
-        assert rows(database, "SELECT id FROM imports WHERE player_id = :id", id=ada.id) == []
+        for table in ("imports", "games", "idempotency_keys"):
+            query = f"SELECT player_id FROM {table} WHERE player_id = :id"
+            assert rows(database, query, id=ada.id) == []
 
     def test_no_token_of_theirs_is_good_any_more(self, ada: Person) -> None:
         other = mint(ada, *FIRST)
