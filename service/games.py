@@ -396,8 +396,8 @@ _IN_PLAY: Final = (
     .limit(bindparam("most"))
     .subquery()
 )
-# The id is new: a conflict means that this very act was done before its connection broke. And who is
-# just being deleted is waited for, as the foreign key does, but then also found gone.
+# The id is new: a conflict means that this very act was done before its connection broke. A player
+# who is just being deleted is waited for, which the foreign key does too, and then found gone.
 _INSERT: Final = Statement(
     insert(games)
     .from_select(

@@ -5,12 +5,27 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
+from service.games import EPOCH
 from service.players import forget
 from service.repeats import KEPT
 from service.store.database import Database
 from service.store.tables import games, idempotency_keys, players, tokens
+
+TOKENS_KEPT: Final = timedelta(days=30)
+"""How long a token is still told of after it was revoked or has expired."""
 
 _DAY: Final = timedelta(days=1)
 _BATCH: Final = 100
@@ -25,12 +40,14 @@ class Tidied:
         games: Games in play, of theirs and of players deleted before.
         rows: Rows of players deleted before, of whom no game is left.
         keys: Idempotency keys that stand for nothing any more.
+        tokens: Tokens that were revoked or expired long ago, beside those of such players.
     """
 
     players: int
     games: int
     rows: int
     keys: int
+    tokens: int
 
 
 def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
@@ -47,26 +64,27 @@ def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
     now = database.now()
     gone, empty = _never_came_back(now, days), _nothing_left(now)
     stray, old = _stray_games(now), idempotency_keys.c.created_at <= now - KEPT
+    useless = _useless_tokens(now)
+    stays = tokens.c.player_id.not_in(select(players.c.id).where(gone))
     theirs = games.c.player_id.in_(select(players.c.id).where(gone)) & games.c.ended_at.is_(None)
     counted = (
         select(func.count()).select_from(players).where(gone),
         select(func.count()).select_from(games).where(theirs | stray),
         select(func.count()).select_from(players).where(empty),
         select(func.count()).select_from(idempotency_keys).where(old),
+        select(func.count()).select_from(tokens).where(useless & stays),
     )
 
     def count(connection: Connection) -> Tidied:
         return Tidied(*(connection.execute(query).scalar_one() for query in counted))
 
-    def clear(connection: Connection) -> None:
-        connection.execute(delete(games).where(stray))
-        connection.execute(delete(idempotency_keys).where(old))
-
     found = database.run(count)
     if not dry:
-        database.run(clear)
+        _delete_all(database, games, stray)
+        _delete_all(database, idempotency_keys, old)
         _forget_all(database, now, gone)
         _forget_all(database, now, empty, wholly=True)
+        _delete_all(database, tokens, useless)
     return found
 
 
@@ -97,6 +115,35 @@ def _stray_games(now: datetime) -> ColumnElement[bool]:
     """Return which games were being created while their player was deleted."""
     deleted = select(players.c.id).where(_deleted(now))
     return games.c.player_id.in_(deleted) & games.c.ended_at.is_(None)
+
+
+def _useless_tokens(now: datetime) -> ColumnElement[bool]:
+    """Return which tokens were revoked or expired long ago and tell nothing any more.
+
+    The one that a player used last tells whether they came back. And whoever revokes a token with
+    what it minted reaches that through all that stand between.
+    """
+    of, other, above = tokens.c, tokens.alias("other").c, tokens.alias("above").c
+    ended = or_(of.revoked_at < now - TOKENS_KEPT, of.expires_at < now - TOKENS_KEPT)
+    used = tuple_(func.coalesce(of.last_used_at, EPOCH), of.id)
+    used_later = exists().where(
+        other.player_id == of.player_id,
+        tuple_(func.coalesce(other.last_used_at, EPOCH), other.id) > used,
+    )
+    spent = func.coalesce(ended, false()) & used_later
+    minters = select(of.minted_by.label("id")).where(of.minted_by.is_not(None), ~spent)
+    between = minters.cte(recursive=True)
+    further = select(above.minted_by).where(above.id == between.c.id, above.minted_by.is_not(None))
+    return spent & of.id.not_in(select(between.union(further).c.id))
+
+
+def _delete_all(database: Database, table: Table, which: ColumnElement[bool]) -> None:
+    """Delete these rows, some at a time; what others are at work with is left to the next time."""
+    key = tuple_(*table.primary_key)
+    some = select(*table.primary_key).where(which).limit(_BATCH).with_for_update(skip_locked=True)
+    query = delete(table).where(key.in_(some))
+    while database.run(lambda connection: connection.execute(query).rowcount):
+        pass
 
 
 def _forget_all(

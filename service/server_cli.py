@@ -124,7 +124,8 @@ def tidy(*, dry_run: bool) -> None:
     """Delete what nobody needs any more, also while the service runs.
 
     Players who are RETENTION_DAYS old and used no token after their first day go as if they had
-    asked for it: games that have ended stay. So do idempotency keys older than a day.
+    asked for it: games that have ended stay. So do idempotency keys older than a day, and tokens
+    that were revoked or expired more than 30 days ago.
     """
     settings = _settings()
     with _database() as database:
@@ -135,6 +136,7 @@ def tidy(*, dry_run: bool) -> None:
         (gone.games, "games in play, of those and of players deleted before"),
         (gone.rows, "rows of players deleted before, of whom nothing is left"),
         (gone.keys, "idempotency keys older than a day"),
+        (gone.tokens, "tokens revoked or expired more than 30 days ago"),
     ):
         click.echo(f"{number} {what} {'would go' if dry_run else 'deleted'}")
 

@@ -593,9 +593,9 @@ class TestLeaving:
         assert problem(answer.result()) == (401, "token-invalid")
         (found,) = rows(database, "SELECT name FROM players WHERE id = :id", id=ada.id)
         assert found.name == ""
-        for table in ("imports", "games", "idempotency_keys"):
-            query = f"SELECT player_id FROM {table} WHERE player_id = :id"
-            assert rows(database, query, id=ada.id) == []
+        for table in (tables.imports, tables.games, tables.idempotency_keys):
+            theirs = select(table).where(table.c.player_id == UUID(ada.id))
+            assert database.run(lambda one, query=theirs: one.execute(query).all()) == []  # type: ignore[misc]
 
     def test_no_token_of_theirs_is_good_any_more(self, ada: Person) -> None:
         other = mint(ada, *FIRST)

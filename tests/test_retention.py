@@ -1,6 +1,6 @@
 """What goes when nobody needs it any more, and how many games a player may have in play."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +11,9 @@ import pytest
 from client import Client, Contract, Json, Person, expect, problem
 from flask import Flask
 from server import new_database, rendezvous
-from sqlalchemy import text
+from sqlalchemy import Connection, text
+from test_accounts import listed, mint
+from test_players import own_token
 
 from service import retention
 from service.app import create_app
@@ -22,7 +24,7 @@ from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
 
-NOTHING = Tidied(0, 0, 0, 0)
+NOTHING = Tidied(0, 0, 0, 0, 0)
 
 
 @contextmanager
@@ -89,7 +91,7 @@ class TestPlayersThatNeverCameBack:
 
             found = tidy(database, 365)
 
-            assert found == (Tidied(1, 1, 0, 0) if goes else NOTHING)
+            assert found == (Tidied(1, 1, 0, 0, 0) if goes else NOTHING)
             assert ada.get("/v1/players/me").status_code == (401 if goes else 200)
             assert known(database) == {ada.id: not goes}
             assert tidy(database, 365) == NOTHING
@@ -120,7 +122,7 @@ class TestPlayersThatNeverCameBack:
             before = ada.replay(ended)
             aged(ada, database, days=400, used=0)
 
-            assert tidy(database, 365) == Tidied(1, 1, 0, 0)
+            assert tidy(database, 365) == Tidied(1, 1, 0, 0, 0)
 
             after = expect(client.get(f"/v1/games/{ended['id']}/replay"))
             assert after == before
@@ -149,7 +151,7 @@ class TestPlayersThatNeverCameBack:
                 aged(person, database, days=400, used=0)
             kept = client.register("Kept")
 
-            assert tidy(database, 365) == Tidied(5, 5, 0, 0)
+            assert tidy(database, 365) == Tidied(5, 5, 0, 0, 0)
             assert [one for one, named in known(database).items() if named] == [kept.id]
 
 
@@ -169,7 +171,7 @@ class TestLeftovers:
                 "WHERE deleted_at IS NOT NULL RETURNING id",
             )
 
-            assert tidy(database, 365) == Tidied(0, 0, 1, 0)
+            assert tidy(database, 365) == Tidied(0, 0, 1, 0, 0)
 
             assert known(database) == {bea.id: False, cy.id: True}
 
@@ -203,9 +205,129 @@ class TestLeftovers:
                 "WHERE key = 'old' RETURNING key",
             )
 
-            assert tidy(database, 365) == Tidied(0, 0, 0, 1)
+            assert tidy(database, 365) == Tidied(0, 0, 0, 1, 0)
 
             assert change(database, "SELECT key FROM idempotency_keys") == ["young"]
+
+    def test_they_go_some_at_a_time_and_what_is_in_use_is_left(
+        self, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(retention, "_BATCH", 2)
+        with service(postgres) as (client, database, _):
+            ada = client.register("Ada")
+            expect(ada.act(ada.create("royal"), "resign"))
+            for number in range(5):
+                ada.post("/v1/games", {}, headers={"Idempotency-Key": str(number)})
+            change(
+                database,
+                "UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' "
+                "RETURNING key",
+            )
+            change(
+                database, "UPDATE players SET deleted_at = now() - interval '25 hours' RETURNING 1"
+            )
+            most: list[int] = []
+            run = database.run
+
+            def noted(act: Callable[[Connection], Any], **options: Any) -> Any:
+                found = run(act, **options)
+                if isinstance(found, int):
+                    most.append(found)
+                return found
+
+            monkeypatch.setattr(database, "run", noted)
+            with database.engine.connect() as other:
+                other.execution_options(isolation_level="READ COMMITTED")
+                with other.begin():
+                    held = "SELECT key FROM idempotency_keys WHERE key = '3' FOR UPDATE"
+                    other.execute(text(held))
+                    assert tidy(database, 365) == Tidied(0, 5, 0, 5, 0)
+
+            assert max(most) == 2
+            assert change(database, "SELECT key FROM idempotency_keys") == ["3"]
+            assert change(database, "SELECT status FROM games") == ["resigned"]
+
+
+class TestTokens:
+    @pytest.mark.parametrize("way", ["revoked_at", "expires_at"])
+    def test_they_go_30_days_after_they_were_good(
+        self, postgres: EmbeddedPostgres, way: str
+    ) -> None:
+        with service(postgres) as (client, database, _):
+            ada = client.register("Ada")
+            made = [mint(ada, "games:read") for _ in range(3)]
+            old, young, _ = (own_token(one) for one in made)
+            since(database, old, way, 30.1)
+            since(database, young, way, 29.9)
+
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+
+            assert {own_token(ada), young, own_token(made[2])} == set(listed(ada))
+            assert tidy(database, 365) == NOTHING
+
+    def test_what_stands_between_two_that_are_listed_stays(
+        self, postgres: EmbeddedPostgres
+    ) -> None:
+        with service(postgres) as (client, database, _):
+            ada = client.register("Ada")
+            one = mint(ada, "games:read")
+            two = mint(one, "games:read")
+            three = mint(two, "games:read")
+            four = mint(three, "games:read")
+            first, second, third, fourth = map(own_token, (one, two, three, four))
+            last = own_token(mint(ada, "games:read"))
+            since(database, second, "revoked_at", 40)
+            since(database, fourth, "revoked_at", 40)
+
+            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+
+            assert set(listed(ada)) == {own_token(ada), first, second, third, last}
+            assert ada.ask("DELETE", f"/v1/tokens/{first}?minted=true").status_code == 204
+            assert problem(three.get("/v1/players/me")) == (401, "token-invalid")
+            for token in (first, third):
+                since(database, token, "revoked_at", 40)
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 3)
+            assert set(listed(ada)) == {own_token(ada), last}
+
+    def test_that_which_was_used_last_stays_for_it_tells_that_its_player_came_back(
+        self, postgres: EmbeddedPostgres
+    ) -> None:
+        with service(postgres) as (client, database, _):
+            ada = client.register("Ada")
+            aged(ada, database, days=400, used=100)
+            kept, unused = own_token(ada), own_token(mint(ada, "games:read"))
+            aged(ada, database, days=400, used=100)
+            change(
+                database,
+                "UPDATE tokens SET last_used_at = NULL WHERE id = :id RETURNING id",
+                id=unused,
+            )
+            for token in (kept, unused):
+                since(database, token, "revoked_at", 40)
+
+            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+
+            assert change(database, "SELECT id::text FROM tokens") == [kept]
+            assert tidy(database, 365) == NOTHING
+            assert known(database) == {ada.id: True}
+
+    def test_those_of_players_that_go_are_not_counted_beside_them(
+        self, postgres: EmbeddedPostgres
+    ) -> None:
+        with service(postgres) as (client, database, _):
+            ada = client.register("Ada")
+            since(database, own_token(mint(ada, "games:read")), "revoked_at", 40)
+            aged(ada, database, days=400, used=0)
+
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(1, 0, 0, 0, 0)
+
+            assert change(database, "SELECT id FROM tokens") == []
+
+
+def since(database: Database, token: str, way: str, days: float) -> None:
+    """Have a token be good no more for so many days."""
+    query = f"UPDATE tokens SET {way} = now() - :ago WHERE id = :id RETURNING id"  # noqa: S608
+    assert change(database, query, ago=timedelta(days=days), id=token)
 
 
 class TestCommand:
@@ -231,6 +353,7 @@ class TestCommand:
             "1 games in play, of those and of players deleted before would go",
             "0 rows of players deleted before, of whom nothing is left would go",
             "0 idempotency keys older than a day would go",
+            "0 tokens revoked or expired more than 30 days ago would go",
         ]
         assert done.stdout == dry.stdout.replace("would go", "deleted")
         assert kept.stdout.startswith("0 players that never came back deleted\n0 games")

@@ -330,7 +330,10 @@ def create_token(body: Json) -> Response:
     fails=("unknown-cursor",),
 )
 def list_tokens(query: Json) -> Response:
-    """One's tokens, newest first, revoked ones included; never their texts."""
+    """One's tokens, newest first, never their texts.
+
+    Those that were revoked or have expired are among them for 30 days at least.
+    """
     page = run(players.list_tokens, limit=query["limit"], place=place())
     return linked(answer({"tokens": [_token(one) for one in page.items]}), page)
 
@@ -381,7 +384,7 @@ def revoke_token(query: Json, token_id: UUID) -> Response:
     Those that were minted by it stay good, unless `minted=true` revokes them too: that is all that
     a client to which it was given may have. A token of any scopes may revoke itself, and with
     `minted=true` what it minted; another one only a token with all the scopes of a first one:
-    `games:read`, `games:play`, `tournaments:join`.
+    `games:read`, `games:play`, `tournaments:join`. One that is listed may be revoked again.
     """
     run(players.revoke, token_id, minted=query["minted"] == "true", transaction=True)
     return Response(status=204)
