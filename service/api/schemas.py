@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import marshmallow as ma
 from marshmallow import fields, validate
@@ -71,6 +71,10 @@ class Schema(ma.Schema):
         """Options."""
 
         unknown = ma.RAISE
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return itself: flask-smorest copies all that it knows of an operation again and again."""
+        return self
 
 
 def text(pattern: str, description: str, example: str, **options: Any) -> fields.String:
