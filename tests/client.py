@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import orjson
+import yaml
 from flask import Flask
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
 from werkzeug.wrappers import Response
@@ -15,6 +18,26 @@ from werkzeug.wrappers import Response
 Json = dict[str, Any]
 
 NDJSON = "application/x-ndjson"
+CONTRACT = Path(__file__).parents[1] / "openapi.yaml"
+
+
+def read_yaml(file: Path) -> Json:
+    """Return a contract that is kept in a file."""
+    read: Json = yaml.load(file.read_bytes(), yaml.CSafeLoader)
+    return read
+
+
+@cache
+def published() -> Json:
+    """Return the contract as it is committed; it is read once, and not to be changed."""
+    return read_yaml(CONTRACT)
+
+
+@cache
+def published_schema(name: str) -> Draft202012Validator:
+    """Return what checks a value against a schema of the committed contract."""
+    components = published()["components"]
+    return Draft202012Validator({**components["schemas"][name], "components": components})
 
 
 class Contract:

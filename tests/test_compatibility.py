@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from client import published, read_yaml
 from compatibility import breaks
 
 from service import __version__
@@ -32,15 +32,13 @@ RELEASES = {
 @pytest.fixture(scope="module")
 def released() -> Json:
     """The contract of the last release."""
-    read: Json = yaml.safe_load(RELEASES[max(RELEASES)].read_text())
-    return read
+    return read_yaml(RELEASES[max(RELEASES)])
 
 
 @pytest.fixture(scope="module")
 def document() -> Json:
     """The contract as it is committed."""
-    read: Json = yaml.safe_load((ROOT / "openapi.yaml").read_text())
-    return read
+    return published()
 
 
 def section(of: str) -> str:

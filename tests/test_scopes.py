@@ -3,13 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import yaml
-from client import Client, Json, Person, expect, problem, unknown_id
+from client import Client, Person, expect, problem, published, unknown_id
 from documents import header, played
 from flask import Flask
 from werkzeug.test import TestResponse
@@ -22,10 +20,9 @@ from service.settings import Settings
 from service.store.database import Database
 from service.tokens import FIRST_SCOPES, SCOPES
 
-DOCUMENT: Json = yaml.safe_load((Path(__file__).parents[1] / "openapi.yaml").read_text())
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
-    for path, method, operation in operations(DOCUMENT)
+    for path, method, operation in operations(published())
     # What is served at another address is tried there: see test_stream.py.
     if "security" in operation and "servers" not in operation
 }
