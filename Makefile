@@ -45,7 +45,7 @@ lint: $(VENV)/dev.stamp ## Style, types and the direction of imports
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 unit: $(VENV)/dev.stamp $(NODE_MODULES) ## The tests, with branch coverage
-	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered
 
 redis: $(VENV)/dev.stamp ## Rate limits that processes share, in a real Redis, which it installs on Debian as root
 	@command -v redis-server >/dev/null || { \

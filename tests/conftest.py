@@ -1,4 +1,8 @@
-"""Fixtures: a real Postgres for each test process, the app upon it, and clients for it."""
+"""Fixtures: a real Postgres for each test process, the app upon it, and clients for it.
+
+What is marked `no_cover` goes many thousand times where other tests go, and would take two or three
+times as long while lines are counted.
+"""
 
 import re
 import shutil

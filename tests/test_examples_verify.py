@@ -27,6 +27,8 @@ from service.engine.moves import HINT, HOP, RESIGN, UNDO
 from service.engine.replay import canonical, commitment, commitment_context, digest
 from service.signatures import Checker, SigningKeys
 
+pytestmark = pytest.mark.no_cover
+
 Json = dict[str, Any]
 
 PROGRAM = Path(__file__).parents[1] / "examples" / "verify.mjs"
@@ -231,8 +233,13 @@ def tampered_text(chance: random.Random, text: str) -> str:
     return text.replace('"score": ', '"score": 00', 1)
 
 
-def replays() -> Iterator[str]:
-    """Yield the texts of many replays, of which every second one is tampered with."""
+@pytest.fixture(scope="module")
+def replays() -> list[str]:
+    """The texts of many replays, of which every second one is tampered with."""
+    return list(written())
+
+
+def written() -> Iterator[str]:
     chance = random.Random("replays")
     names = list(RULESETS)
     for n in range(REPLAYS):
@@ -243,6 +250,12 @@ def replays() -> Iterator[str]:
             yield tampered_text(chance, json.dumps(value))
         else:
             yield json.dumps(chance.choice(TAMPERINGS)(chance, value))
+
+
+@pytest.fixture(scope="module")
+def judged(replays: list[str]) -> list[tuple[str, str | None]]:
+    """What ours says of them, signatures aside."""
+    return [judged_here(text) for text in replays]
 
 
 def judged_there(texts: list[str], *options: str, program: Path = PROGRAM) -> list[Json]:
@@ -271,15 +284,15 @@ def test_it_is_short_and_needs_nothing_but_node() -> None:
     assert imported == {"node:crypto", "node:fs", "node:readline"}
 
 
-def test_it_agrees_on_a_thousand_replays_of_which_half_are_tampered_with() -> None:
-    texts = list(replays())
+def test_it_agrees_on_a_thousand_replays_of_which_half_are_tampered_with(
+    replays: list[str],
+) -> None:
+    there = judged_there(replays, "--keys", str(SIGNING_KEYS))
 
-    there = judged_there(texts, "--keys", str(SIGNING_KEYS))
-
-    here = [judged_here(text, KEYS.check) for text in texts]
+    here = [judged_here(text, KEYS.check) for text in replays]
     assert len(there) == REPLAYS
     assert [
-        (n, texts[n][:300], ours, theirs)
+        (n, replays[n][:300], ours, theirs)
         for n, (ours, theirs) in enumerate(zip(here, there, strict=True))
         if ours != (theirs["verdict"], theirs.get("level"))
     ] == []
@@ -301,8 +314,8 @@ def test_it_agrees_on_the_recorded_games() -> None:
     assert [one["verdict"] for one in there] == [judged_here(text)[0] for text in texts]
 
 
-def test_the_replays_are_of_every_kind() -> None:
-    values = [json.loads(text) for text in list(replays())[::2]]
+def test_the_replays_are_of_every_kind(replays: list[str]) -> None:
+    values = [json.loads(text) for text in replays[::2]]
 
     assert {one["header"]["ruleset"] for one in values} == set(RULESETS)
     assert {one["header"]["deal"]["spec"] for one in values} == set(DEAL_SPECS)
@@ -327,14 +340,13 @@ def test_the_replays_are_of_every_kind() -> None:
         ("blocked: true", "blocked: false"),
     ],
 )
-def test_a_verifier_that_is_wrong_is_found_out(tmp_path: Path, right: str, wrong: str) -> None:
+def test_a_verifier_that_is_wrong_is_found_out(
+    replays: list[str], judged: list[tuple[str, str | None]], tmp_path: Path, right: str, wrong: str
+) -> None:
     copy = tmp_path / "verify.mjs"
     source = PROGRAM.read_text()
     assert right in source
     copy.write_text(source.replace(right, wrong))
-    texts = list(replays())
+    there = judged_there(replays, program=copy)
 
-    there = judged_there(texts, program=copy)
-
-    told = [(one["verdict"], one.get("level")) for one in there]
-    assert told != [judged_here(text) for text in texts]
+    assert [(one["verdict"], one.get("level")) for one in there] != judged

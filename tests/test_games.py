@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from client import Client, Person, expect, problem, unknown_id
+from sqlalchemy import select
 
 from service.engine import RULESETS, verify
 from service.store.database import Database
@@ -449,10 +450,19 @@ class TestUndoing:
         assert verify(ada.replay(again)).verdict == "valid"
 
 
-def test_a_long_game_takes_only_a_resignation_at_the_end_of_its_log(ada: Person) -> None:
+def test_a_long_game_takes_only_a_resignation_at_the_end_of_its_log(
+    ada: Person, database: Database
+) -> None:
+    """Its first 1980 entries, a move and its undo over and over, are stored as they would be."""
     game = ada.create("royal")
     pair = [game["legal_moves"][0]]
-    for _ in range(999):
+    game = expect(ada.act(ada.move(game, *pair), "undo"))
+    this = games.c.id == game["id"]
+    log = database.run(lambda connection: connection.scalars(select(games.c.log).where(this)).one())
+    longer = games.update().where(this).values(log=log * 990, times=bytes(1980), ply=1980)
+    database.run(lambda connection: connection.execute(longer))
+    game = ada.read(game)
+    for _ in range(9):
         game = expect(ada.act(ada.move(game, *pair), "undo"))
     game = ada.move(game, *pair)
     assert game["ply"] == 1999

@@ -247,6 +247,7 @@ def repeats(row: Row) -> list[Request]:
     return found
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", RULESETS)
 def test_s_28_s_29_every_answer_is_the_same_whatever_lies_face_down(
     player: Person, database: Database, dealer: Dealer, ruleset: str
@@ -280,6 +281,7 @@ def test_s_28_s_29_every_answer_is_the_same_whatever_lies_face_down(
     assert told or next_cards[0] == next_cards[1] or not any(map(row.turned_up, first))
 
 
+@pytest.mark.no_cover
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_s_28_unseen_cards_in_any_order_give_equal_answers(

@@ -21,6 +21,8 @@ from service.engine.cards import CARDS, EMPTY, render_cards
 from service.engine.errors import IllegalMoveError
 from service.engine.moves import ACT, DRAW, FILL, HOP, PLAY, REDEAL
 
+pytestmark = pytest.mark.no_cover
+
 GAMES = int(os.environ.get("ORACLE_GAMES", "60"))
 CHUNK = 250
 MOST_PLIES = 400

@@ -512,6 +512,7 @@ def first_home(position: Position, origin: str) -> str:
     return next(move.destination for move in position.legal_moves() if move.origin == origin)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", [name for name in RENDEZVOUS if name != PYSOL])
 def test_plays_and_turned_cards_bound_the_number_of_moves(ruleset: str) -> None:
     """Facts: "at most 168 moves (92 plays, 76 draws)"; of open: "at most 244 moves"."""
@@ -527,6 +528,7 @@ def test_plays_and_turned_cards_bound_the_number_of_moves(ruleset: str) -> None:
         assert kinds.total() <= bound
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", [name for name in RULESETS if name != OPEN])
 def test_with_automatic_fill_a_place_is_empty_only_when_no_card_is_left_to_fill_it(
     ruleset: str,
@@ -545,6 +547,7 @@ def test_with_automatic_fill_a_place_is_empty_only_when_no_card_is_left_to_fill_
     assert empty
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", RULESETS)
 def test_before_the_stock_is_empty_some_move_is_always_legal(ruleset: str) -> None:
     """Facts: "Before the stock is empty some move is always legal"."""
@@ -560,6 +563,7 @@ def test_before_the_stock_is_empty_some_move_is_always_legal(ruleset: str) -> No
     assert checked > 1000
 
 
+@pytest.mark.no_cover
 def test_few_plays_have_two_homes() -> None:
     """Facts: "About 4 % of plays have two homes"."""
     homes = Counter(
@@ -572,6 +576,7 @@ def test_few_plays_have_two_homes() -> None:
     assert 0.03 < homes[2] / homes.total() < 0.05
 
 
+@pytest.mark.no_cover
 def test_blind_greedy_play_wins_about_a_quarter_of_the_deals() -> None:
     """Facts: "Blind greedy play wins about 25 % of deals"."""
     outcomes: Counter[str] = Counter()
@@ -1092,6 +1097,7 @@ def test_in_the_pysol_editions_an_empty_waste_turns_the_next_card_by_itself(
     assert (text[3], text[4].removesuffix("+1")) == after
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", PYSOLS)
 def test_in_the_pysol_editions_the_waste_is_empty_only_when_the_stock_is(ruleset: str) -> None:
     """PySolFC.

@@ -861,6 +861,7 @@ def undone() -> Json:
     return practice("r4:upper-S", "r10:lower-H", "undo", "hint", "undo", "r1:deuce-H", "resign")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("make", [resigned, revealed, tournament, undone, timed_out])
 def test_every_change_of_one_character_is_caught(make: Callable[[], Json]) -> None:
     document = make()
@@ -880,6 +881,7 @@ def test_every_change_of_one_character_is_caught(make: Callable[[], Json]) -> No
     assert 0 < passed < tried / 100  # spaces between values, no more
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("head", "log"),
     [
