@@ -1,19 +1,24 @@
 """The processes that answer requests: gunicorn's master and its workers."""
 
+import errno
 import logging
 import os
+import signal
 import socket
 import struct
 import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 from gunicorn.http.errors import ParseException
+from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
+from werkzeug.exceptions import RequestTimeout
 
 from service import child, metrics, signatures
 from service.api.edge import LOGGING
@@ -23,8 +28,16 @@ from service.signatures import KeysError, SigningKeys
 from service.store import schema
 from service.store.database import Database, DatabaseUnavailableError
 
+_ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
+
 _SILENCE: Final = 20
 """Seconds that a client may be silent within a request, or take nothing of its answer."""
+
+_REQUEST: Final = 30.0
+"""Seconds that a whole request may take to come, from its first byte on ..."""
+
+_SLOWEST: Final = 1 << 16
+"""... and one more for each so many bytes of it."""
 
 _LEFTOVERS: Final = 1.0
 """Seconds for the rest of a body that nobody wants, before its connection ends ..."""
@@ -37,14 +50,25 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
     """gunicorn's worker, held up by nobody for long.
 
     gunicorn keeps a thread for a client that connects and sends nothing yet; waits without end
-    for one that is gone in the middle of a request; and to end a connection it waits, in the one
-    loop that all connections need, for the client to end it too.
+    for one that is gone in the middle of a request, or sends it byte by byte; and to end a
+    connection it waits, in the one loop that all connections need, for the client to end it too.
     """
+
+    signalled: "SimpleQueue[int]"
+    """The signals that came to this process before it listened to any."""
 
     def init_process(self) -> None:
         """Leave clients that fell silent out of the log of errors."""
         self.log.error_log.addFilter(_is_no_silence)
         super().init_process()
+
+    def init_signals(self) -> None:
+        """Listen to signals; one to end that came since the fork was met by gunicorn's ears."""
+        super().init_signals()
+        with suppress(Empty):
+            while True:
+                if self.signalled.get_nowait() in _ENDING:
+                    self.alive = False
 
     def handle(self, conn: TConn) -> Any:
         """Answer a request and return whether its connection goes on."""
@@ -52,12 +76,46 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn is untyped
             if not conn.wait_for_data(0):
                 return _DEFER
             limit = struct.pack("ll", _SILENCE, 0)
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
+            conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            conn.init()
+            conn.parser.unreader = _Unreader(conn.sock)
+        conn.parser.unreader.begin()
         goes_on = super().handle(conn)
         if not goes_on:
             _end(conn)
         return goes_on
+
+
+class _Unreader(SocketUnreader):  # type: ignore[misc]
+    """Reads requests from a socket, each of which has to come in time."""
+
+    _waits = 0.0
+
+    def begin(self) -> None:
+        """Have a request come from now on."""
+        self.until = time.monotonic() + _REQUEST
+        self._wait(_SILENCE)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait so long for what comes next."""
+        if seconds != self._waits:
+            self._waits = seconds
+            limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6) + 1)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Return what comes next.
+
+        Raises:
+            BlockingIOError: It does not come in time.
+        """
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise BlockingIOError(errno.EAGAIN, "the request is too slow")
+        self._wait(min(left, _SILENCE))
+        found: bytes = super().chunk(size_hint)
+        self.until += len(found) / _SLOWEST
+        return found
 
 
 def _is_no_silence(record: logging.LogRecord) -> bool:
@@ -118,16 +176,17 @@ class Server(BaseApplication):  # type: ignore[misc]
             "control_socket_disable": True,
             "loglevel": "warning",
             "forwarded_allow_ips": "*" if settings.trusted_proxies else "127.0.0.1,::1",
+            "post_fork": self._begin_worker,
         }
         if settings.log == "json":
             options["logconfig_dict"] = LOGGING
         if self.counted is not None:
-            options["post_fork"] = self._tell_metrics
             options["child_exit"] = self._forget_worker
         for name, value in options.items():
             self.cfg.set(name, value)
 
-    def _tell_metrics(self, _arbiter: Any, _worker: Any) -> None:
+    def _begin_worker(self, arbiter: Any, worker: Worker) -> None:
+        worker.signalled = arbiter.SIG_QUEUE
         if self.counted is not None:
             metrics.tell(self.counted)
 
@@ -152,7 +211,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 class _Body:
-    """A request's body. What is wrong with its chunks is an error of reading, not of ours."""
+    """A request's body. What is wrong with it is an error of reading, not of ours."""
 
     def __init__(self, body: Any) -> None:
         self.body = body
@@ -160,6 +219,8 @@ class _Body:
     def read(self, size: int = -1) -> bytes:
         try:
             found: bytes = self.body.read(size)
+        except BlockingIOError as error:
+            raise RequestTimeout("it did not come in time") from error
         except ParseException as error:
             raise OSError(str(error)) from error
         return found

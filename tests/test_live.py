@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from select import select
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from server import (
     Players,
     Service,
     await_,
+    children,
     libpq,
     own_postgres,
     processes,
@@ -414,7 +416,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hasty(postgres: EmbeddedPostgres, log: Path) -> Iterator[Service]:
     """The service, with little patience."""
-    first = "import service.server as s; s._SILENCE = 1"
+    first = "import service.server as s; s._SILENCE = 1; s._REQUEST = 3"
     with log.open("w") as file, running(postgres.url, first=first, log=file) as service:
         service.register()
         yield service
@@ -461,9 +463,60 @@ class TestSlowClients:
             heard = [connection.recv(1 << 16) for connection in silent]
 
         assert took < 15
-        assert {one[:13] for one in heard} <= {b"", b"HTTP/1.1 400 "}
+        assert {one[:13] for one in heard} <= {b"", b"HTTP/1.1 408 "}
         assert hasty.read(game)["ply"] == 0
         assert "Traceback" not in log.read_text()
+
+    @pytest.mark.parametrize(
+        ("sent", "drop"),
+        [
+            (b"GET /v1", b"x"),
+            (POST + b"Content-Length: 2000\r\n\r\n", b" "),
+            (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        ],
+        ids=["head", "body", "chunks"],
+    )
+    def test_who_sends_byte_by_byte_holds_up_nobody_for_long(
+        self, hasty: Service, log: Path, sent: bytes, drop: bytes
+    ) -> None:
+        enough = threading.Event()
+
+        def drip(connection: socket.socket) -> bytes:
+            with suppress(OSError):
+                connection.sendall(sent)
+                while not enough.wait(0.2):
+                    connection.sendall(drop)
+                    if select([connection], [], [], 0)[0]:
+                        return connection.recv(1 << 16)
+            return b""
+
+        with ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor(SLOW))
+            stack.callback(enough.set)
+            slow = [stack.enter_context(converse(hasty)) for _ in range(SLOW)]
+            heard = [pool.submit(drip, connection) for connection in slow]
+            time.sleep(0.5)
+            start = time.monotonic()
+            hasty.create()
+            took = time.monotonic() - start
+            starts = {one.result(15)[:13] for one in heard}
+
+        assert took < 8
+        assert starts <= ({b"", b"HTTP/1.1 408 "} if b"POST" in sent else {b""})
+        assert "Traceback" not in log.read_text()
+
+    def test_a_connection_that_once_was_slow_goes_on_at_its_ease(self, hasty: Service) -> None:
+        with converse(hasty) as connection:
+            for _ in range(2):
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+                for _ in range(5):
+                    time.sleep(0.5)
+                    connection.sendall(b"X: y\r\n")
+                connection.sendall(b"\r\n")
+                heard = b""
+                while b'"ok"' not in heard:
+                    heard += (piece := connection.recv(1 << 16))
+                    assert piece
 
     def test_who_does_not_read_holds_up_nobody_for_long(self, hasty: Service, log: Path) -> None:
         with ExitStack() as stack:
@@ -540,3 +593,19 @@ class TestMethods:
 
         assert problem(answer) == (405, "method-not-allowed")
         assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS", "POST"}
+
+
+def test_workers_that_are_told_to_end_before_they_listen_do_so(postgres: EmbeddedPostgres) -> None:
+    slowly = """
+import time, service.server as s
+begin = s.Worker.init_process
+s.Worker.init_process = lambda self: (time.sleep(0.5), begin(self))
+"""
+    for _ in range(3):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with processes(postgres.url, listener, first=slowly) as master:
+                await_(lambda master=master: len(children(master)) == 2)  # type: ignore[misc]
+                time.sleep(0.1)
+                start = time.monotonic()
+
+            assert time.monotonic() - start < 10

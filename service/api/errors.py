@@ -43,6 +43,7 @@ ADVICE: Final[dict[int, str]] = {
     403: "The token is good, but not for this. Ask for one with `required_scope`.",
     404: "It is not there, or not for you; which of the two is not told.",
     405: "`Allow` lists the methods.",
+    408: "Send a request without pauses: it has 30 s, and one more for each 64 KiB.",
     409: (
         "It fits the schema, but the state refuses it. Look at what the answer tells of the state "
         "and decide anew."

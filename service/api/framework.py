@@ -45,7 +45,7 @@ NDJSON: Final = "application/x-ndjson"
 """Media type of a stream of JSON texts, one a line."""
 
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
-_BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type")
+_BODY: Final = (*("malformed-json", "request-timeout", "body-too-large", "unsupported-media-type"),)
 _TOO_MANY: Final = 429
 _ALWAYS: Final = ("malformed-request", "invalid-request", "rate-limited", "internal-error")
 _HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}

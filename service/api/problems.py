@@ -36,6 +36,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "not-found": (404, "There is no such thing, or not for you"),
     "ply-not-reached": (404, "The game has no such ply"),
     "method-not-allowed": (405, "The method is not allowed here"),
+    "request-timeout": (408, "The request did not come in time"),
     "illegal-move": (409, "The move is not legal"),
     "ambiguous-move": (409, "The move fits more than one foundation"),
     "card-mismatch": (409, "Another card would move"),
@@ -74,6 +75,7 @@ _BY_STATUS: Final = {
     400: "malformed-request",
     404: "not-found",
     405: "method-not-allowed",
+    408: "request-timeout",
     413: "body-too-large",
     415: "unsupported-media-type",
 }

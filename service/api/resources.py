@@ -642,7 +642,7 @@ def export_replays(query: Json) -> Response:
     "verifyReplay",
     "Verify replay documents",
     schemas.Verification,
-    fails=("body-too-large", "unsupported-media-type", "streams-full"),
+    fails=("request-timeout", "body-too-large", "unsupported-media-type", "streams-full"),
     requestBody={
         "required": True,
         "description": "The document. Whatever comes is judged; what is no replay is `invalid`. "
@@ -707,7 +707,13 @@ def _verify_lines() -> Response:
     bearer="needed",
     needs=access.PLAY,
     keyed=True,
-    fails=("body-too-large", "unsupported-media-type", "replay-refused", "imports-full"),
+    fails=(
+        "request-timeout",
+        "body-too-large",
+        "unsupported-media-type",
+        "replay-refused",
+        "imports-full",
+    ),
     requestBody={
         "required": True,
         "description": f"The document, up to 256 KiB. `{MEDIA_TYPE}` is taken as well.",
