@@ -44,6 +44,15 @@ connections: Final = Gauge(
     multiprocess_mode="livesum",
 )
 
+streams_open: Final = Gauge(
+    "rendezvous_streams_open",
+    "Streams of live events that are open",
+    # One process has them all; of those before it what they counted last is no longer so.
+    multiprocess_mode="mostrecent",
+)
+streams: Final = Counter("rendezvous_streams", "Streams asked for, by the answer", ["status"])
+events: Final = Counter("rendezvous_stream_events", "Live events sent to watchers")
+
 
 def count_request(method: str, route: str, status: int, seconds: float, problem: str) -> None:
     """Count a request.

@@ -36,7 +36,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service import access, child, games, view, watch
+from service import access, child, games, metrics, view, watch
 from service.access import TokenInvalidError, Viewer
 from service.api import edge, problems
 from service.api.limits import Limits
@@ -55,6 +55,7 @@ from service.store.database import Database, DatabaseUnavailableError, Instant
 from service.watch import Mark, Watched
 
 T = TypeVar("T")
+Write = Callable[[bytes], object]
 
 LOOK_EVERY: Final = 0.25
 """Seconds between two looks at the watched games."""
@@ -70,11 +71,11 @@ _STOP_WITHIN: Final = 10
 _SEEN: Final = "rendezvous.seen"
 _ROUTE: Final = "/v1/games/{game_id:uuid}/events"
 _HEALTH: Final = "/healthz"
+_EVENT: Final = b"\nevent: "
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Connection": "close",
     "X-Accel-Buffering": "no",
-    **dict(edge.browser_headers()),
 }
 
 _log = logging.getLogger(__name__)
@@ -162,6 +163,7 @@ class Hub:
         self.closing = False
         self._database = database
         self._open: Counter[bytes | None] = Counter()
+        metrics.streams_open.set(0)
         self._limits = Limits(settings)
         self._sure = True
         # What a look asks about; None when that has changed since.
@@ -184,11 +186,13 @@ class Hub:
         if token is not None and self._open[token] >= each:
             raise TooManyStreamsError(f"a token may have {each} streams at once")
         self._open[token] += 1
+        metrics.streams_open.set(self._open.total())
         try:
             yield
         finally:
             self._open[token] -= 1
             self._open += Counter()  # forgets those that have none left
+            metrics.streams_open.set(self._open.total())
 
     async def open(
         self, game: UUID, token: bytes | None, address: str
@@ -349,7 +353,7 @@ class Events:
         """Send what the client has not seen, then what comes, until the game or the stream ends."""
         chunk, watcher.seen = feed.events(watcher.seen, self._hub.settings.events_at)
         headers = {
-            **_HEADERS,
+            **scope["app"].state.headers,
             "Content-Type": "text/event-stream",
             "X-Request-Id": scope[_SEEN]["request_id"],
         }
@@ -376,6 +380,8 @@ class Events:
 async def _send(send: Send, chunk: bytes) -> None:
     if chunk:  # an empty one would be the last
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if number := chunk.count(_EVENT):
+            metrics.events.inc(number)
 
 
 async def _end_when_gone(receive: Receive, watcher: Watcher) -> None:
@@ -403,11 +409,12 @@ def _seen(headers: Headers) -> Mark | None:
 
 
 class Passing:
-    """Gives each request its id, and writes its line in the log when it is over."""
+    """Gives each request its id, counts it, and has its line written when it is over."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, write: Write | None) -> None:
         self._app = app
         self._settings = settings
+        self._write = write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -421,19 +428,36 @@ class Passing:
 
         async def sent(message: Message) -> None:
             nonlocal status, length
-            status = message.get("status", status)
-            length += len(message.get("body", b""))
+            if "status" in message:
+                status = message["status"]
+                _count(scope, status)
+            elif "body" in message:
+                length += len(message["body"])
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
+        except Exception:
+            _count(scope, status)
+            raise
         finally:
-            if "game_id" in scope.get("path_params", {}):
+            if _is_stream(scope):
                 seen["route"] = _ROUTE.replace(":uuid", "")
             if self._settings.log == "json" and request.url.path != _HEALTH:
                 seconds = time.perf_counter() - began
                 address = _address(request, self._settings.trusted_proxies)
-                edge.log_request(seen, scope["method"], status, seconds, length, address)
+                edge.log_request(
+                    seen, scope["method"], status, seconds, length, address, self._write
+                )
+
+
+def _is_stream(scope: Scope) -> bool:
+    return "game_id" in scope.get("path_params", {})
+
+
+def _count(scope: Scope, status: int) -> None:
+    if _is_stream(scope):
+        metrics.streams.labels(str(status)).inc()
 
 
 def _problem(request: Request, problem: Problem) -> Response:
@@ -443,7 +467,7 @@ def _problem(request: Request, problem: Problem) -> Response:
     return Response(
         problem.document(number),
         problem.status,
-        {**_HEADERS, **problem.headers, "X-Request-Id": number},
+        {**request.app.state.headers, **problem.headers, "X-Request-Id": number},
         problems.MEDIA_TYPE,
     )
 
@@ -463,14 +487,20 @@ def _from_fault(request: Request, error: Exception) -> Response:
     return _problem(request, problems.FAULT)
 
 
-def _healthz(_: Request) -> Response:
-    return Response(b'{"status":"ok"}', headers=_HEADERS, media_type="application/json")
+def _healthz(request: Request) -> Response:
+    headers = request.app.state.headers
+    return Response(b'{"status":"ok"}', headers=headers, media_type="application/json")
 
 
-def create_app(hub: Hub) -> Starlette:
-    """Return the streams as an ASGI application."""
+def create_app(hub: Hub, write: Write | None = None) -> Starlette:
+    """Return the streams as an ASGI application.
+
+    Args:
+        hub: The streams.
+        write: Writes the lines of the log; see :func:`service.api.edge.log_request`.
+    """
     settings = hub.settings
-    passing = Middleware(Passing, settings=settings)
+    passing = Middleware(Passing, settings=settings, write=write)
     cors = Middleware(
         CORSMiddleware,
         allow_origins=settings.origins,
@@ -479,7 +509,7 @@ def create_app(hub: Hub) -> Starlette:
         expose_headers=edge.CORS_SHOWN,
         max_age=edge.CORS_HOLDS,
     )
-    return Starlette(
+    app = Starlette(
         middleware=[passing, cors] if settings.origins else [passing],
         routes=[
             Route(_ROUTE, Events(hub), methods=["GET"]),
@@ -492,6 +522,9 @@ def create_app(hub: Hub) -> Starlette:
         },
         lifespan=hub.watching,
     )
+    browser = edge.browser_headers(hsts_seconds=settings.hsts_seconds)
+    app.state.headers = {**_HEADERS, **dict(browser)}
+    return app
 
 
 class Connection(H11Protocol):
@@ -544,10 +577,10 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """uvicorn, which ends all streams when it is told to stop."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, write: Write) -> None:
         super().__init__(
             uvicorn.Config(
-                create_app(hub),
+                create_app(hub, write),
                 http=Connection,
                 loop="asyncio",
                 ws="none",
@@ -582,10 +615,15 @@ def main() -> None:
     listener, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     url = child.begin(parent)
     settings = Settings.from_environment()
+    scribe = edge.Scribe()
     if settings.log == "json":
-        logging.config.dictConfig(edge.LOGGING)
+        logging.config.dictConfig(edge.logging_by(scribe))
     else:
-        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+        logging.basicConfig(
+            level=logging.WARNING,
+            format="%(levelname)s: %(message)s",
+            handlers=[logging.StreamHandler(scribe)],
+        )
     # uvicorn stops in good order, then sends itself the signal again; and that is then no more.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
@@ -593,8 +631,9 @@ def main() -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     _allow_many_connections()
     database = Database(url, pool_size=_OPENERS + 1, prepare=settings.prepares)
-    Server(Hub(settings, database)).run([listener])
+    Server(Hub(settings, database), scribe.take).run([listener])
     database.dispose()
+    scribe.end()
 
 
 if __name__ == "__main__":

@@ -247,6 +247,12 @@ class Service:
             sent["Last_Event_ID"] = seen
         return Stream(game["links"]["events"], **sent, **headers)
 
+    def healthy(self) -> bool:
+        """Whether it answers at all."""
+        with suppress(OSError, http.client.HTTPException):
+            return self.ask("GET", "/healthz").status == 200
+        return False
+
     def ready(self) -> bool:
         """Whether it says that it is ready."""
         with suppress(OSError, http.client.HTTPException):

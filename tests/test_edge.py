@@ -216,6 +216,21 @@ class TestSecurity:
         answer = make(hsts_seconds=3600).get("/v1")
         assert answer.headers["Strict-Transport-Security"] == "max-age=3600"
 
+    @pytest.mark.parametrize("path", ["/healthz", "/nothing", f"/v1/games/{unknown_id()}/events"])
+    def test_that_holds_for_the_streams_too(self, database: Database, path: str) -> None:
+        def told(settings: Settings) -> str | None:
+            streams = create_streams(Hub(settings, database))
+
+            async def ask() -> httpx.Response:
+                transport = httpx.ASGITransport(streams)
+                async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+                    return await client.get(path)
+
+            return asyncio.run(ask()).headers.get("Strict-Transport-Security")
+
+        assert told(Settings()) is None
+        assert told(Settings(hsts_seconds=3600)) == "max-age=3600"
+
     def test_a_token_sent_as_the_requests_id_is_not_told_back(self, ada: Person) -> None:
         answer = ada.get("/v1/players/me", X_Request_Id=str(ada.token))
 

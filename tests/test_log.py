@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import httpx
 import orjson
 import pytest
 from client import Client, Contract, Person, unknown_id
-from server import Service, dumped, new_database, running, serve
+from server import Service, await_, dumped, new_database, running, serve, streaming
 
 from service import tokens
 from service.app import create_app
@@ -282,3 +283,32 @@ def test_serve_tells_a_person_what_it_did_before(database: Database, tmp_path: P
     *told, last = served.complained
     assert last == "stopping ...\n"
     assert [line["route"] for line in lines("".join(told)) if "route" in line] == ["/v1/rulesets"]
+
+
+def test_streams_go_on_though_nobody_reads_the_log_and_say_what_is_lost(database: Database) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    for size in (1024, 1):
+        with suppress(BlockingIOError):
+            while True:
+                os.write(write, b"." * size)
+    os.set_blocking(write, True)
+    url = database.engine.url.render_as_string(hide_password=False)
+    few = "from service.api import edge; edge._MOST_LINES = 5"
+
+    with os.fdopen(write, "w") as log, streaming(url, first=few, log=log, LOG="json") as streams:
+        service = Service(streams.port)
+        await_(service.healthy)
+        assert {service.ask("GET", "/nothing").status for _ in range(20)} == {404}
+        heard = b""
+        while b"are lost" not in heard:
+            heard += os.read(read, 1 << 16)
+        assert service.ask("GET", "/nothing").status == 404
+    while piece := os.read(read, 1 << 16):
+        heard += piece
+    os.close(read)
+
+    told = lines(heard.decode().lstrip("."))
+    lost = [int(line["message"].split()[0]) for line in told if line["level"] == "warning"]
+    assert sum(lost) + sum(line["level"] == "info" for line in told) == 21
+    assert 13 <= sum(lost) <= 15

@@ -18,12 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from server import (
     PATIENCE,
     Service,
+    Stream,
     await_,
     children,
     processes,
     rendezvous,
     running,
     serve,
+    streaming,
 )
 
 from service import metrics
@@ -272,3 +274,36 @@ def test_the_page_on_operations_lists_what_is_told() -> None:
         )
     }
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in table} == told
+
+
+def test_streams_are_counted_by_their_answers_with_what_they_are_sent(
+    counted: tuple[Service, Metrics], database: Database, tmp_path: Path
+) -> None:
+    service, told = counted
+    service.register()
+    game = service.create()
+    given = {**stored(database), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    path, bearer = f"/v1/games/{game['id']}/events", f"Bearer {service.token}"
+
+    with streaming(given["DATABASE_URL"], **given) as streams:
+        one, two = (Stream(streams.url + path, Authorization=bearer) for _ in range(2))
+        with one, two:
+            assert {one.event().name, two.event().name} == {"game"}
+            service.move(game)
+            assert {one.event().name, two.event().name} == {"change"}
+            assert told.value("rendezvous_streams_open") == 2
+        with Stream(streams.url + path) as refused, Stream(f"{streams.url}/healthz") as health:
+            assert (refused.status, health.status) == (404, 200)
+        await_(lambda: told.value("rendezvous_streams_open") == 0)
+        with Stream(streams.url + path, Authorization=bearer) as cut_off:
+            cut_off.event()
+            assert told.value("rendezvous_streams_open") == 1
+            streams.process.kill()
+            streams.process.wait()
+
+    with streaming(given["DATABASE_URL"], **given) as streams:
+        await_(Service(streams.port).healthy)
+        assert told.value("rendezvous_streams_open") == 0
+    assert told.value("rendezvous_streams_total", status="200") == 3
+    assert told.value("rendezvous_streams_total") == 4
+    assert told.value("rendezvous_stream_events_total") == 5

@@ -8,11 +8,13 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from queue import Full, Queue
 from typing import Any, Final
 
 import orjson
@@ -34,6 +36,9 @@ Answer = Callable[[Environment, Callable[..., Any]], Iterable[bytes]]
 _SEEN: Final = "rendezvous.seen"
 _OK: Final = 200
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
+_MOST_LINES: Final = 10_000
+_LAST_LINES: Final = 1.0
+_log = logging.getLogger(__name__)
 CORS_HOLDS: Final = 3600
 """Seconds for which a browser need not ask again whether it may ask."""
 CORS_ASKED: Final = (
@@ -139,6 +144,7 @@ def log_request(
     seconds: float,
     length: int | None,
     address: str,
+    write: Callable[[bytes], object] | None = None,
 ) -> None:
     """Write a request's line.
 
@@ -149,6 +155,7 @@ def log_request(
         seconds: Time taken.
         length: Bytes of the answer's body.
         address: Of the client; told where there is no player.
+        write: Writes it, if not to standard error, for whose reader this waits.
     """
     line = {
         "time": now(),
@@ -161,10 +168,59 @@ def log_request(
     }
     if "player" not in seen:
         line["address"] = address
+    (write or _write)(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _write(line: bytes) -> None:
     # One call: lines of several processes do not mix.
     # And who reads them may be gone: that is nothing to a request.
     with suppress(OSError):
-        os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        os.write(sys.stderr.fileno(), line)
+
+
+class Scribe:
+    """Writes lines to standard error; whoever gives it one waits for no reader of the log.
+
+    What does not fit into its queue is lost, and how much that was is logged later. For a process
+    that answers all its clients in one thread.
+    """
+
+    def __init__(self) -> None:
+        """Begin to write."""
+        self._lines: Queue[bytes | None] = Queue(_MOST_LINES)
+        self._lost = 0
+        self._counting = threading.Lock()
+        self._thread = threading.Thread(target=self._write_all, daemon=True)
+        self._thread.start()
+
+    def take(self, line: bytes) -> None:
+        """Write a line, later."""
+        try:
+            self._lines.put_nowait(line)
+        except Full:
+            with self._counting:
+                self._lost += 1
+
+    def write(self, text: str) -> None:
+        """Do so as what a handler of logging writes to."""
+        self.take(text.encode(errors="replace"))
+
+    def flush(self) -> None:
+        """Do nothing: it is on its way."""
+
+    def end(self) -> None:
+        """Return when all is written, or nobody reads it."""
+        with suppress(Full):
+            self._lines.put(None, timeout=_LAST_LINES)
+            self._thread.join(_LAST_LINES)
+
+    def _write_all(self) -> None:
+        while (line := self._lines.get()) is not None:
+            _write(line)
+            if self._lost and self._lines.empty():  # so that this line is not lost too
+                with self._counting:
+                    lost, self._lost = self._lost, 0
+                _log.warning("%d lines of this log are lost: they were not read in time", lost)
 
 
 class _Passage:
@@ -241,6 +297,12 @@ LOGGING: Final[dict[str, Any]] = {
     "loggers": {"gunicorn.error": {"level": "WARNING", "handlers": ["stderr"], "propagate": False}},
 }
 """How all else is logged where requests are: as JSON, too."""
+
+
+def logging_by(scribe: Scribe) -> dict[str, Any]:
+    """Return the same for a process that has a scribe."""
+    handlers = {"stderr": {**LOGGING["handlers"]["stderr"], "stream": scribe}}
+    return {**LOGGING, "handlers": handlers}
 
 
 def register(app: Flask, settings: Settings, database: Database) -> None:
