@@ -226,7 +226,8 @@ class TestSecurity:
                 async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
                     return await client.get(path)
 
-            return asyncio.run(ask()).headers.get("Strict-Transport-Security")
+            found: str | None = asyncio.run(ask()).headers.get("Strict-Transport-Security")
+            return found
 
         assert told(Settings()) is None
         assert told(Settings(hsts_seconds=3600)) == "max-age=3600"

@@ -282,10 +282,10 @@ def test_streams_are_counted_by_their_answers_with_what_they_are_sent(
     service, told = counted
     service.register()
     game = service.create()
-    given = {**stored(database), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    url, folder = stored(database)["DATABASE_URL"], str(tmp_path)
     path, bearer = f"/v1/games/{game['id']}/events", f"Bearer {service.token}"
 
-    with streaming(given["DATABASE_URL"], **given) as streams:
+    with streaming(url, PROMETHEUS_MULTIPROC_DIR=folder) as streams:
         one, two = (Stream(streams.url + path, Authorization=bearer) for _ in range(2))
         with one, two:
             assert {one.event().name, two.event().name} == {"game"}
@@ -301,7 +301,7 @@ def test_streams_are_counted_by_their_answers_with_what_they_are_sent(
             streams.process.kill()
             streams.process.wait()
 
-    with streaming(given["DATABASE_URL"], **given) as streams:
+    with streaming(url, PROMETHEUS_MULTIPROC_DIR=folder) as streams:
         await_(Service(streams.port).healthy)
         assert told.value("rendezvous_streams_open") == 0
     assert told.value("rendezvous_streams_total", status="200") == 3
