@@ -35,6 +35,9 @@ MAX_IMPORTS: Final = 1000
 MAX_IMPORT_BYTES: Final = 1 << 18
 """Longest document that is imported. A full log of 2,000 entries takes less than half of it."""
 
+MAX_IMPORTED_BYTES: Final = 1 << 26
+"""Most bytes of all imported replays of a player."""
+
 _CHUNK: Final = 200
 
 _log = logging.getLogger(__name__)
@@ -175,12 +178,14 @@ class Judged:
 
     Attributes:
         text: The document, canonical JSON.
+        size: Its bytes in UTF-8.
         digest: Its digest.
         facts: What its log gives.
         ruleset: Its ruleset.
     """
 
     text: str
+    size: int
     digest: bytes
     facts: Json
     ruleset: str
@@ -194,19 +199,30 @@ def judge(text: bytes, check: SignatureCheck | None) -> Judged:
         check: What checks its signature.
 
     Raises:
-        ReplayRefusedError: It is not valid, or its game is not finished.
+        ReplayRefusedError: It is not valid, or its game is not finished, or it cannot be kept.
     """
     verdict = verify_text(text, check)
     if verdict.verdict != "valid" or verdict.result is None:
         raise ReplayRefusedError(verdict)
     value = read(text)
     try:
-        kept = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        kept = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+        )
+        size = len(kept.encode())
     except (ValueError, RecursionError):
-        # Only what is in `extra` is not judged: a number that is read as infinite, say.
-        problem = Problem("structure", "malformed", "it cannot be written again", "/extra")
-        raise ReplayRefusedError(Verdict(levels=verdict.levels, problem=problem)) from None
-    return Judged(kept, bytes.fromhex(value["digest"]), verdict.result, value["header"]["ruleset"])
+        # Only what is in `extra` is not judged: a number that is read as infinite, half a pair.
+        raise _cannot_keep(verdict, "it cannot be written again") from None
+    if size > MAX_IMPORT_BYTES:
+        # And only there numbers may be written shorter than they are kept.
+        raise _cannot_keep(verdict, f"it has {size} bytes as it is kept, over {MAX_IMPORT_BYTES}")
+    digest = bytes.fromhex(value["digest"])
+    return Judged(kept, size, digest, verdict.result, value["header"]["ruleset"])
+
+
+def _cannot_keep(verdict: Verdict, why: str) -> ReplayRefusedError:
+    problem = Problem("structure", "malformed", why, "/extra")
+    return ReplayRefusedError(Verdict(levels=verdict.levels, problem=problem))
 
 
 def add_import(
@@ -228,7 +244,7 @@ def add_import(
         key: The request's key, if it has one.
 
     Raises:
-        ImportsFullError: The player has MAX_IMPORTS.
+        ImportsFullError: The player has MAX_IMPORTS, or MAX_IMPORTED_BYTES of them.
         KeyReusedError: The key was sent before with another replay.
     """
     # One at a time, so that they are counted truly and none is kept twice.
@@ -243,9 +259,10 @@ def add_import(
         claim(connection, now, player, key, import_id if row is None else row.id)
     if row is not None:
         return Import(*row)
-    count = connection.execute(_COUNT, {"player": player}).scalar_one()
-    if count >= MAX_IMPORTS:
-        raise ImportsFullError(f"a player keeps at most {MAX_IMPORTS} imported replays")
+    count, size = connection.execute(_HELD, {"player": player}).one()
+    if count >= MAX_IMPORTS or size + judged.size > MAX_IMPORTED_BYTES:
+        most = f"{MAX_IMPORTS} imported replays and {MAX_IMPORTED_BYTES >> 20} MiB of them"
+        raise ImportsFullError(f"a player keeps at most {most}")
     facts = judged.facts
     made = Import(import_id, now, judged.ruleset, facts["status"], facts["score"], judged.digest)
     values = {name: getattr(made, name) for name in made.__slots__}
@@ -253,9 +270,10 @@ def add_import(
     return made
 
 
-_COUNT: Final = (
-    select(func.count()).select_from(imports).where(imports.c.player_id == bindparam("player"))
-)
+# Postgres knows the length of a text without reading it.
+_HELD: Final = select(
+    func.count(), func.coalesce(func.sum(func.octet_length(imports.c.document)), 0)
+).where(imports.c.player_id == bindparam("player"))
 
 
 def list_imports(

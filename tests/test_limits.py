@@ -388,3 +388,29 @@ def test_a_player_has_room_for_a_game_at_full_speed(database: Database) -> None:
 
     for _ in range(3):
         assert ada.play(ada.create())["status"] != "playing"
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+def test_what_is_long_to_verify_counts_by_its_size(make: Make, media_type: str) -> None:
+    client = make(rate_anonymous="12 per hour")
+    ada = make(rate_writes="12 per hour").register()
+
+    def verify(who: Client, size: int) -> TestResponse:
+        headers = {"Content-Type": media_type}
+        return who.ask("POST", "/v1/replays/verify", data=b" " * size, headers=headers)
+
+    for who in (client, ada):
+        assert [verify(who, 640 * 1024).status_code, verify(who, 1).status_code] == [200, 200]
+        limited(verify(who, 1), 3600)
+
+
+def test_what_counts_for_more_than_is_left_is_not_refused_but_what_follows(make: Make) -> None:
+    client = make(rate_anonymous="2 per hour")
+    headers = {"Content-Type": "application/json"}
+
+    answers = [
+        client.ask("POST", "/v1/replays/verify", data=b" " * (1 << 20), headers=headers).status_code
+        for _ in range(2)
+    ]
+
+    assert answers == [200, 429]

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,17 +19,18 @@ from documents import GOLDEN, SIGNING_KEYS, golden, header, played
 from flask import Flask
 from jsonschema import Draft202012Validator
 from server import new_database
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, text, update
 from werkzeug.test import TestResponse
 
 from service import replays, tokens
+from service.api import framework
 from service.app import create_app
 from service.engine import verify
 from service.engine.replay import MEDIA_TYPE, pack_times
 from service.games import WRITTEN_WITHIN, State
 from service.games import resign as resign_
 from service.replay_files import find, judge
-from service.replays import MAX_IMPORT_BYTES, MAX_IMPORTS, OVERLAP
+from service.replays import MAX_IMPORT_BYTES, MAX_IMPORTED_BYTES, MAX_IMPORTS, OVERLAP
 from service.settings import Settings
 from service.signatures import SigningKeys
 from service.store import schema
@@ -344,7 +346,7 @@ class TestExport:
         long = app.test_client().post(
             "/v1/replays/verify", content_length=1 << 26, content_type=NDJSON
         )
-        assert problem(long) == (413, "body-too-large")
+        assert problem(long) == (401, "token-missing")
         head = other.ask("HEAD", "/v1/replays")
         head.close()
         assert len(streamed(other.get("/v1/replays"))[0]) == 300
@@ -428,44 +430,82 @@ class TestVerifyingInBulk:
         assert len(verdicts) == lines.count(VALID) == end["valid"]
         assert end["complete"] is False
 
-    def test_a_line_longer_than_a_document_may_be_is_invalid(self, client: Client) -> None:
+    def test_a_line_longer_than_a_document_may_be_is_invalid(self, ada: Person) -> None:
         long = {**VALID, "extra": "x" * (1 << 20)}
 
-        verdicts, _ = bulk(client, long, VALID, closing(2))
+        verdicts, _ = bulk(ada, long, VALID, closing(2))
 
         assert [one["verdict"] for one in verdicts] == ["invalid", "valid"]
         assert "longer than" in verdicts[0]["problem"]["detail"]
 
-    def test_as_much_as_the_limit_is_taken_and_no_more(self, client: Client) -> None:
+    def test_as_much_as_the_limit_is_taken_and_no_more(self, client: Client, ada: Person) -> None:
         limits = expect(client.get("/v1"))["limits"]
         fits = b"\n" * (limits["bulk_lines"] - 1)
         fits = b" " * (limits["bulk_bytes"] - len(fits)) + fits
 
         def code(data: bytes) -> int:
             headers = {"Content-Type": NDJSON}
-            return client.ask("POST", "/v1/replays/verify", data=data, headers=headers).status_code
+            return ada.ask("POST", "/v1/replays/verify", data=data, headers=headers).status_code
 
         assert code(fits) == 200
         assert code(fits + b" ") == 413
         assert code(b"\n" * (limits["bulk_lines"] + 1)) == 413
 
+    @pytest.mark.parametrize("known", [True, False])
     def test_a_body_of_untold_length_is_held_to_the_limit_too(
-        self, app: Flask, client: Client
+        self, app: Flask, ada: Person, *, known: bool
     ) -> None:
-        limits = expect(client.get("/v1"))["limits"]
+        limits = expect(ada.get("/v1"))["limits"]
+        most = limits["bulk_bytes" if known else "anonymous_bulk_bytes"]
+        bearer = {"Authorization": f"Bearer {ada.token}"} if known else {}
 
         def status(size: int) -> int:
             answer = app.test_client().post(
                 "/v1/replays/verify",
                 input_stream=io.BytesIO(b" " * size),
-                headers={"Content-Type": NDJSON, "Transfer-Encoding": "chunked"},
+                headers={"Content-Type": NDJSON, "Transfer-Encoding": "chunked", **bearer},
                 environ_overrides={"wsgi.input_terminated": True},
             )
             answer.get_data()
             return answer.status_code
 
-        assert status(limits["bulk_bytes"]) == 200
-        assert status(limits["bulk_bytes"] + 1) == 413
+        assert status(most) == 200
+        assert status(most + 1) == (413 if known else 401)
+
+    def test_without_a_token_a_mebibyte_is_the_most(self, client: Client, ada: Person) -> None:
+        most = expect(client.get("/v1"))["limits"]["anonymous_bulk_bytes"]
+        headers = {"Content-Type": NDJSON}
+        padding = b" " * (most - len(orjson.dumps(VALID)) - 1) + b"\n"
+
+        fits = bulk(client, orjson.dumps(VALID) + padding)
+        refused = client.ask(
+            "POST", "/v1/replays/verify", data=b"%b{}\n" % padding * 2, headers=headers
+        )
+
+        assert fits[1]["valid"] == 1
+        assert problem(refused) == (401, "token-missing")
+        assert bulk(ada, padding * 2, VALID)[1]["valid"] == 1
+
+    def test_whoever_takes_an_answer_too_slowly_is_dropped(
+        self, ada: Person, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(framework, "_TAKEN_WITHIN", 0.1)
+        put(database, ada.id, *[LONG_AGO] * 300)
+        app = create_app(Settings(threads=2, rate_limits="off"), database)
+        other = replace(ada, app=app)
+
+        stream = app.test_client().get(
+            "/v1/replays", headers={"Authorization": f"Bearer {ada.token}"}
+        )
+        taken = []
+        for line in stream.iter_encoded():
+            taken.append(line)
+            if len(taken) < 4:
+                time.sleep(0.3)
+
+        assert len(taken) < 4
+        assert not any(b'"end"' in line for line in taken)
+        assert len(streamed(other.get("/v1/replays"))[0]) == 300
 
     def test_other_media_types_are_refused(self, client: Client) -> None:
         for mime in ("text/plain", "application/jsonl", ""):
@@ -617,6 +657,57 @@ class TestImport:
         assert kept(database, ada) == 1
         assert ada.ask("DELETE", first["links"]["self"]).status_code == 204
         assert expect(bring(ada, VALID, **key), 201)["digest"] == first["digest"]
+
+    def test_what_is_kept_is_no_longer_than_what_is_taken(
+        self, ada: Person, database: Database
+    ) -> None:
+        room = MAX_IMPORT_BYTES - len(orjson.dumps({**VALID, "extra": ""}))
+        note = "é" * (room // 2)
+
+        made = expect(bring(ada, {**VALID, "extra": note}), 201)
+        query = select(func.octet_length(imports.c.document)).where(
+            imports.c.player_id == UUID(ada.id)
+        )
+        size = database.run(lambda connection: connection.execute(query).scalar_one())
+
+        assert expect(ada.get(made["links"]["self"]))["extra"] == note
+        assert size <= MAX_IMPORT_BYTES
+
+    def test_what_would_be_longer_as_it_is_kept_is_refused(
+        self, ada: Person, database: Database
+    ) -> None:
+        numbers = b"[%b1]" % (b"1e15," * (MAX_IMPORT_BYTES // 10))
+        document = orjson.dumps({**VALID, "extra": 0}).replace(b'"extra":0', b'"extra":' + numbers)
+        assert len(document) < MAX_IMPORT_BYTES
+
+        refused = problem(bring(ada, document))
+
+        assert refused == (422, "replay-refused")
+        assert refused.body["verdict"]["problem"]["pointer"] == "/extra"
+        assert kept(database, ada) == 0
+
+    @pytest.mark.parametrize("extra", ['"\\ud800"', '{"\\udfff": 1}', "1e999"])
+    def test_what_cannot_be_written_again_is_refused(self, ada: Person, extra: str) -> None:
+        document = orjson.dumps(VALID)[:-1] + f',"extra":{extra}}}'.encode()
+
+        assert problem(bring(ada, document)) == (422, "replay-refused")
+
+    def test_a_player_keeps_so_many_bytes_and_no_more(
+        self, ada: Person, database: Database
+    ) -> None:
+        first = expect(bring(ada, VALID), 201)
+        fill = (
+            "INSERT INTO imports (id, player_id, created_at, ruleset, status, score, digest,"
+            " document) VALUES (gen_random_uuid(), :id, now(), 'royal-rendezvous-1', 'won', 104,"
+            " 'x', repeat('x', :size))"
+        )
+        size = MAX_IMPORTED_BYTES - 2 * len(json.dumps(VALID)) + 100
+        database.run(lambda one: one.execute(text(fill), {"id": ada.id, "size": size}))
+
+        assert problem(bring(ada, other(1))) == (409, "imports-full")
+        assert ada.ask("DELETE", first["links"]["self"]).status_code == 204
+        assert bring(ada, other(1)).status_code == 201
+        assert expect(ada.get("/v1"))["limits"]["imported_bytes"] == MAX_IMPORTED_BYTES
 
     def test_a_player_keeps_so_many_and_no_more(self, ada: Person, database: Database) -> None:
         first = expect(bring(ada, VALID), 201)

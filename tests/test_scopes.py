@@ -138,7 +138,9 @@ def test_without_a_token_nothing_is_had_that_needs_one(
 ) -> None:
     answer = holder(ada, database, SCOPES).ask(name, client)
 
-    if {} in OPERATIONS[name][2]["security"]:
+    if name == "verifyReplay":
+        assert expect(answer)["verdict"] == "valid"
+    elif {} in OPERATIONS[name][2]["security"]:
         # The game is in play, and so its player's alone.
         assert problem(answer) == (404, "not-found")
     else:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial, wraps
@@ -37,6 +38,12 @@ MAX_BODY_BYTES: Final = 1 << 16
 """Longest body of a request that is no replay."""
 
 _PIECE: Final = 1 << 16
+
+_TAKEN_WITHIN: Final = 20.0
+"""Seconds that a client may take for a long answer, over all its pauses ..."""
+
+_SLOWEST: Final = 1 << 13
+"""... and one more for each so many bytes of it."""
 
 HOUR: Final = 3600
 """Seconds."""
@@ -91,8 +98,16 @@ def read_body(limit: int) -> bytes:
     return data
 
 
+def charge(size: int) -> None:
+    """Have a body count for its rate limit by its size, as one for each MAX_BODY_BYTES."""
+    if more := size // MAX_BODY_BYTES:
+        limits().count("writes", g.token or None, request.remote_addr or "", more)
+
+
 def spool_body(limit: int, most_lines: int) -> BinaryIO:
     """Return the request's body whole, in a file that is at its beginning; it may be long.
+
+    It is charged.
 
     A client that sends all before it reads would wait for ever for an answer that is given
     meanwhile.
@@ -113,6 +128,7 @@ def spool_body(limit: int, most_lines: int) -> BinaryIO:
     except BaseException:
         file.close()
         raise
+    charge(size)
     file.seek(0)
     return cast("BinaryIO", file)
 
@@ -424,7 +440,8 @@ def lines(
 ) -> Response:
     """Return values as a stream of JSON texts, one a line, the last of which counts the others.
 
-    What cannot be read any more breaks the stream off without that line.
+    What cannot be read any more breaks the stream off without that line, and so does a client that
+    takes it too slowly: each holds a thread.
 
     Args:
         turn: Ended with the answer.
@@ -433,10 +450,15 @@ def lines(
     """
 
     def rendered() -> Iterator[bytes]:
-        count = 0
+        count, left = 0, _TAKEN_WITHIN
         try:
             for count, value in enumerate(values, 1):  # noqa: B007
-                yield orjson.dumps(value, default=_plain, option=_LINE)
+                line = orjson.dumps(value, default=_plain, option=_LINE)
+                began = time.monotonic()
+                yield line
+                left += began - time.monotonic() + len(line) / _SLOWEST
+                if left < 0:
+                    return
             end = {"end": True, "count": count, **closing()}
             yield orjson.dumps(end, default=_plain, option=_LINE)
         finally:

@@ -68,7 +68,7 @@ class Limits:
         self._ask_at = 0.0
         self._known: set[bytes] = set()
 
-    def count(self, name: str, token: bytes | None, address: str) -> None:
+    def count(self, name: str, token: bytes | None, address: str, more: int = 0) -> None:
         """Count a request.
 
         A token counts for itself, whatever its address. But since anybody can make up a text that
@@ -78,6 +78,8 @@ class Limits:
             name: What kind of request it is.
             token: Fingerprint of its token, None without one.
             address: Of the client.
+            more: By how many a request that was counted already counts for more; it is not
+                refused for it any more, but those that follow are.
 
         Raises:
             RateLimitedError: There were too many. This one counts, too.
@@ -85,13 +87,13 @@ class Limits:
         if not self.rates:
             return
         if self.rates[name].per == "address":
-            self._hit(name, _client(address))
+            self._hit(name, _client(address), more)
         elif token is None:
-            self._hit("anonymous", _client(address))
+            self._hit("anonymous", _client(address), more)
         else:
             if token not in self._known:
-                self._hit("anonymous", f"tokens of {_client(address)}")
-            self._hit(name, token.hex())
+                self._hit("anonymous", f"tokens of {_client(address)}", more)
+            self._hit(name, token.hex(), more)
 
     def note(self, token: bytes, *, good: bool) -> None:
         """Note whether a token was found good."""
@@ -102,22 +104,22 @@ class Limits:
                 self._known = set()
             self._known.add(token)
 
-    def _hit(self, name: str, whose: str) -> None:
+    def _hit(self, name: str, whose: str, more: int) -> None:
         rate, key = self.rates[name], f"{name}/{whose}"
         if self._together is None or not self._redis_is_there(self._together):
-            self._check(rate, *self._alone.hit(key, rate.seconds))
+            self._check(rate, *self._alone.hit(key, rate.seconds, more or 1), more)
             return
         try:
-            number = self._together.incr(key, rate.seconds)
+            number = self._together.incr(key, rate.seconds, more or 1)
             until = self._together.get_expiry(key) if number > rate.amount else 0.0
         except self._together.base_exceptions as error:
             self._lose_redis(error)
-            number, until = self._alone.hit(key, rate.seconds)
-        self._check(rate, number, until)
+            number, until = self._alone.hit(key, rate.seconds, more or 1)
+        self._check(rate, number, until, more)
 
     @staticmethod
-    def _check(rate: Rate, number: int, until: float) -> None:
-        if number > rate.amount:
+    def _check(rate: Rate, number: int, until: float, more: int) -> None:
+        if number > rate.amount and not more:
             metrics.limited.labels(rate.name).inc()
             wait = math.ceil(until - time.time())
             raise RateLimitedError(rate, min(max(wait, 1), rate.seconds))
@@ -178,8 +180,8 @@ class _Counters:
         self._counters: dict[str, tuple[int, float]] = {}
         self._sweep_at = 0.0
 
-    def hit(self, key: str, seconds: int) -> tuple[int, float]:
-        """Count one and return how many there are, and when their window ends, s since 1970."""
+    def hit(self, key: str, seconds: int, amount: int) -> tuple[int, float]:
+        """Count some and return how many there are, and when their window ends, s since 1970."""
         now = time.time()
         with self._lock:
             if now >= self._sweep_at:
@@ -188,5 +190,5 @@ class _Counters:
             number, until = self._counters.get(key, (0, 0.0))
             if until <= now:
                 number, until = 0, now + seconds
-            self._counters[key] = number + 1, until
-            return number + 1, until
+            self._counters[key] = number + amount, until
+            return number + amount, until

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final
 from uuid import UUID
 
 from flask import Response, request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from service import __version__, access, games, metrics, players, replays, tokens, view
-from service.access import Viewer
+from service.access import TokenMissingError, Viewer
 from service.api import schemas
 from service.api.framework import (
     HOUR,
@@ -18,6 +19,8 @@ from service.api.framework import (
     Blueprint,
     Turn,
     answer,
+    bearer,
+    charge,
     database,
     given_key,
     limits,
@@ -55,6 +58,8 @@ MAX_BULK_BYTES: Final = 1 << 25
 """Longest body of documents one a line ..."""
 MAX_BULK_LINES: Final = 100_000
 """... and its most lines."""
+MAX_ANONYMOUS_BULK_BYTES: Final = 1 << 20
+"""Longest one without a token."""
 
 _STORE: Final = ("database-unavailable",)
 _GAME: Final = ("not-found", "broken-log")
@@ -87,8 +92,10 @@ def capabilities() -> Response:
                 "body_bytes": MAX_BODY_BYTES,
                 "replay_bytes": MAX_DOCUMENT_BYTES,
                 "bulk_bytes": MAX_BULK_BYTES,
+                "anonymous_bulk_bytes": MAX_ANONYMOUS_BULK_BYTES,
                 "bulk_lines": MAX_BULK_LINES,
                 "import_bytes": replays.MAX_IMPORT_BYTES,
+                "imported_bytes": replays.MAX_IMPORTED_BYTES,
                 "imports": replays.MAX_IMPORTS,
                 "tokens": players.MAX_TOKENS,
                 "page_items": schemas.MAX_LIMIT,
@@ -642,6 +649,8 @@ def export_replays(query: Json) -> Response:
     "verifyReplay",
     "Verify replay documents",
     schemas.Verification,
+    bearer="taken",
+    needs=access.READ,
     fails=("request-timeout", "body-too-large", "unsupported-media-type", "streams-full"),
     requestBody={
         "required": True,
@@ -659,12 +668,26 @@ def verify_replay() -> Response:
 
     **In bulk**: documents one a line, sent as `application/x-ndjson`, up to 32 MiB and 100,000
     lines, are answered by verdicts one a line, in order and with the number of the line. The last
-    line counts them, and says whether the request had a closing line that counts right.
+    line counts them, and says whether the request had a closing line that counts right. Without a
+    token 1 MiB is the most (`token-missing`).
+
+    A body counts for the rate limit as one more request for each 64 KiB of it.
     """
+    known = _is_known()
     if request.mimetype == NDJSON:
-        return _verify_lines()
+        return _verify_lines(known)
     _demand_replay()
-    return answer(verify_text(read_body(MAX_DOCUMENT_BYTES), _check()).as_json())
+    text = read_body(MAX_DOCUMENT_BYTES)
+    charge(len(text))
+    return answer(verify_text(text, _check()).as_json())
+
+
+def _is_known() -> bool:
+    """Return whether the request has a token, which must then be good for reading."""
+    if bearer() is None:
+        return False
+    run(players.me)
+    return True
 
 
 def _demand_replay() -> None:
@@ -677,9 +700,9 @@ def _check() -> Checker | None:
     return keys.check if keys else None
 
 
-def _verify_lines() -> Response:
+def _verify_lines(known: bool) -> Response:  # noqa: FBT001
     with Turn() as turn:
-        file, check, tally = spool_body(MAX_BULK_BYTES, MAX_BULK_LINES), _check(), Tally()
+        file, check, tally = _spool_lines(known), _check(), Tally()
 
         def verdicts() -> Iterator[Json]:
             with file:
@@ -694,6 +717,16 @@ def _verify_lines() -> Response:
         response = lines(turn, verdicts(), closing)
         response.call_on_close(file.close)
         return response
+
+
+def _spool_lines(known: bool) -> BinaryIO:  # noqa: FBT001
+    try:
+        return spool_body(MAX_BULK_BYTES if known else MAX_ANONYMOUS_BULK_BYTES, MAX_BULK_LINES)
+    except RequestEntityTooLarge:
+        if known:
+            raise
+        most = f"{MAX_ANONYMOUS_BULK_BYTES >> 20} MiB and {MAX_BULK_LINES} lines"
+        raise TokenMissingError(f"without a token {most} are verified at once") from None
 
 
 @records.operation(
@@ -725,9 +758,13 @@ def import_replay() -> Response:
 
     It must be valid and its game finished. It is marked as imported, never ranked, and its
     importer's alone. The same replay again is the one that is there. An `Idempotency-Key` is taken.
+
+    As it is kept, as canonical JSON in UTF-8, it may be no longer than 256 KiB either; and a player
+    keeps 1,000 replays and 64 MiB of them at most.
     """
     _demand_replay()
     text = read_body(replays.MAX_IMPORT_BYTES)
+    charge(len(text))
     key = given_key("importReplay", text)
     made = run(replays.add_import, replays.judge(text, _check()), new_id(), key, transaction=True)
     response = answer(_imported(made), 201)

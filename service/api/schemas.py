@@ -689,8 +689,10 @@ class Limits(Schema):
     body_bytes = fields.Integer(required=True)
     replay_bytes = fields.Integer(required=True)
     bulk_bytes = fields.Integer(required=True)
+    anonymous_bulk_bytes = fields.Integer(required=True)
     bulk_lines = fields.Integer(required=True)
     import_bytes = fields.Integer(required=True)
+    imported_bytes = fields.Integer(required=True)
     imports = fields.Integer(required=True)
     tokens = fields.Integer(
         required=True, metadata={"description": "Good tokens of a player, at most"}
