@@ -85,7 +85,7 @@ def measure(replays: int, step: Callable[[], None]) -> Report:
         step()
         verified = _cut(file)
         file.seek(0)
-        headers = {"Content-Type": "application/x-ndjson"}
+        headers["Content-Type"] = "application/x-ndjson"
         with _growth(service) as verify_growth, TemporaryFile() as verdicts:
             begun = time.monotonic()
             _ask(service.port, "POST", "/v1/replays/verify", file, headers, verdicts)
@@ -163,7 +163,7 @@ def _warm(port: int, token: str) -> None:
             headers = {"Authorization": f"Bearer {token}"}
             _ask(port, "GET", f"/v1/replays?until={until}", None, headers, file)
             file.seek(0)
-            headers = {"Content-Type": "application/x-ndjson"}
+            headers["Content-Type"] = "application/x-ndjson"
             with TemporaryFile() as verdicts:
                 _ask(port, "POST", "/v1/replays/verify", file, headers, verdicts)
 
