@@ -48,7 +48,7 @@ streams_open: Final = Gauge(
     "rendezvous_streams_open",
     "Streams of live events that are open",
     # One process has them all; of those before it what they counted last is no longer so.
-    multiprocess_mode="mostrecent",
+    multiprocess_mode="livemostrecent",
 )
 streams: Final = Counter("rendezvous_streams", "Streams asked for, by the answer", ["status"])
 events: Final = Counter("rendezvous_stream_events", "Live events sent to watchers")

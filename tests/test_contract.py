@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
     negative_data_rejection,
     positive_data_acceptance,
 )
-from server import Service, environment, running
+from server import PATIENCE, Service, environment, running
 
 from service import __version__, players, tokens
 from service.api.examples import METHODS, operations, recorded
@@ -418,6 +418,8 @@ class Live:
         return {
             "base_url": f"http://127.0.0.1:{self.service.port}",
             "headers": {"Authorization": f"Bearer {token}"},
+            # A machine under load is no fault of the service.
+            "timeout": 2 * PATIENCE,
         }
 
     def call(self, case: Case[Any]) -> Response:

@@ -6,6 +6,7 @@ import logging
 import pkgutil
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -317,12 +318,16 @@ class TestDatabaseAway:
         assert problem(away.post(f"{game}/moves", data=b"{")) == (400, "malformed-json")
         assert problem(away.ask("PUT", game)) == (405, "method-not-allowed")
 
-    def test_replays_are_still_verified(self, away: Client, ada: Person) -> None:
-        game = ada.play(ada.create("royal"), 10)
+    def test_replays_are_still_verified_but_for_who_claims_to_be_somebody(
+        self, away: Client, ada: Person
+    ) -> None:
+        replay = ada.replay(ada.play(ada.create("royal"), 10))
 
-        verdict = expect(away.post("/v1/replays/verify", ada.replay(game)))
+        verdict = expect(replace(away, token=None).post("/v1/replays/verify", replay))
 
         assert verdict["verdict"] == "incomplete"
+        unsure = away.post("/v1/replays/verify", replay)
+        assert problem(unsure) == (503, "database-unavailable")
 
 
 def test_an_empty_database_is_not_ready_and_the_operator_is_told_what_to_run(
