@@ -462,6 +462,7 @@ class TestPlay:
         assert verdict.result
         assert verdict.result["status"] == "won"
 
+    @pytest.mark.no_cover
     @EVERY_RULESET
     def test_every_game_is_played_to_its_end_and_what_is_saved_is_valid(
         self, ruleset: str, tmp_path: Path

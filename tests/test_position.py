@@ -80,6 +80,7 @@ def perft(position: Position, depth: int) -> int:
 # Perft.
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=f"{row['ruleset']}-{n}") for n, row in enumerate(PERFT)]
 )

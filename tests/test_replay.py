@@ -394,6 +394,7 @@ def damaged(draw: st.DrawFn) -> Json:
     return value
 
 
+@pytest.mark.no_cover
 @settings(QUIET, max_examples=1000)
 @given(damaged())
 def test_schema_and_verifier_agree_on_what_a_document_is(value: Json) -> None:
