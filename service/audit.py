@@ -15,7 +15,7 @@ from service.engine import canonical_seed
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import EngineError
 from service.engine.replay import pack_times, unpack_times
-from service.games import Record
+from service.games import COLUMNS, SOURCE, TIMED_OUT, Record
 from service.store.database import Database
 from service.store.tables import games
 
@@ -56,7 +56,7 @@ def audit(database: Database) -> Iterator[tuple[UUID, Fault | None]]:
 
 def _page(connection: Connection, *, after: UUID | None) -> list[tuple[UUID, Record | None]]:
     """Return the next rows and their ids; None for a row that holds what cannot be read."""
-    query = select(games).order_by(games.c.id).limit(_PAGE)
+    query = select(*COLUMNS).select_from(SOURCE).order_by(games.c.id).limit(_PAGE)
     if after is not None:
         query = query.where(games.c.id > after)
     try:
@@ -68,7 +68,11 @@ def _page(connection: Connection, *, after: UUID | None) -> list[tuple[UUID, Rec
 
 def _record(connection: Connection, game: UUID) -> Record | None:
     try:
-        return Record(*connection.execute(select(games).where(games.c.id == game)).one())
+        return Record(
+            *connection.execute(
+                select(*COLUMNS).select_from(SOURCE).where(games.c.id == game)
+            ).one()
+        )
     except DataError:
         return None
 
@@ -92,15 +96,23 @@ def judge(record: Record) -> str | None:
     if len(times) != game.ply or pack_times(times) != record.times:
         return f"the times are not those of {game.ply} entries"
     playing = game.status == "playing"
+    timed_out = playing and record.status == TIMED_OUT
+    status = TIMED_OUT if timed_out else None if playing else game.status
     expected = {
         "ply": game.ply,
-        "status": None if playing else game.status,
-        "score": None if playing else game.position.score,
+        "status": status,
+        "score": None if status is None else game.position.score,
     }
     for name, value in expected.items():
         if getattr(record, name) != value:
             return f"{name} is {getattr(record, name)}, the log gives {value}"
-    if record.ended_at is not None and _ms(record.ended_at - record.created_at) != times[-1]:
+    if timed_out and record.ended_at != record.deadline:
+        return "the deadline ended it, but not at its deadline"
+    if (
+        record.ended_at is not None
+        and not timed_out
+        and _ms(record.ended_at - record.created_at) != times[-1]
+    ):
         return "ended_at is not the instant of the last entry"
     return None
 

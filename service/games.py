@@ -13,25 +13,38 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Interval, bindparam, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from service import access, lists, repeats
+from service import access, lists, repeats, standings
 from service.access import Viewer
 from service.engine import Game, Layout, Move, canonical_seed, deal, table
 from service.engine.cards import EMPTY, TEXTS
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BrokenLogError, EngineError, IllegalMoveError, RendezvousError
 from service.engine.moves import RESIGN, STOCK, UNDO
-from service.engine.replay import canonical, commitment, digest, document, pack_times, unpack_times
+from service.engine.replay import (
+    canonical,
+    commitment,
+    commitment_context,
+    digest,
+    document,
+    pack_times,
+    unpack_times,
+)
+from service.engine.standings import Attempt, Result
 from service.lists import Page, Place
 from service.repeats import Key
+from service.schedule import CLOSING
 from service.store.database import DatabaseUnavailableError, Instant, Statement
-from service.store.tables import games, players
+from service.store.tables import games, players, rounds
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_BATCH: Final = 200
 """Most moves of one request."""
+
+TIMED_OUT: Final = "timed-out"
+"""Status of a game that its deadline ended."""
 
 WRITTEN_WITHIN: Final = timedelta(minutes=1)
 """How long after its instant an act is still written. What takes longer, as behind the lock of a
@@ -94,6 +107,20 @@ class TooManyGamesError(RendezvousError):
     code = "too-many-games"
 
 
+class DeadlinePassedError(RendezvousError):
+    """The game's deadline has passed.
+
+    Attributes:
+        state: The game as it is.
+    """
+
+    code = "deadline-passed"
+
+    def __init__(self, state: "State") -> None:
+        super().__init__("the deadline has passed: the game counts as it stands")
+        self.state = state
+
+
 class PlyNotReachedError(RendezvousError):
     """The game has no such ply yet."""
 
@@ -151,22 +178,50 @@ class Record:
     seed: str
     log: bytes
     times: bytes
+    tournament: UUID | None = None
+    entry: UUID | None = None
+    round: int | None = None
+    deal_no: int | None = None
+    attempt: int | None = None
+    deadline: datetime | None = None
+    verified: bytes | None = None
+    named: UUID | None = None
+    # Whether everybody may know its seed as soon as it has ended.
+    open: bool = True
+    # Whether its deadline has ended it, and nobody has written that yet.
+    overdue: bool = False
 
     def header(self) -> dict[str, Any]:
-        """Return the game's header, fixed at its creation."""
+        """Return the game's header, fixed at its creation but for an extended deadline."""
+        sealed: dict[str, Any] = {}
+        if self.deadline is not None:
+            sealed["tournament"] = {
+                "id": str(self.tournament),
+                "round": self.round,
+                "deal_no": self.deal_no,
+                "entry": str(self.entry),
+                "attempt": self.attempt,
+                "deadline": to_ms(self.deadline),
+            }
+        context = commitment_context({"id": self.id, **sealed})
         named = (
-            {"commitment": commitment(str(self.id), self.seed)}
-            if self.hidden
-            else {"seed": self.seed}
+            {"commitment": commitment(context, self.seed)} if self.hidden else {"seed": self.seed}
         )
         return {
             "id": str(self.id),
             "ruleset": self.ruleset,
             "deal": {"spec": self.spec, **named},
-            "player": str(self.player),
+            "player": str(self.named or self.player),
             "created_at": to_ms(self.created_at),
             "options": {},
+            **sealed,
         }
+
+    @property
+    def revealed_seed(self) -> str | None:
+        """The seed of a deal that was hidden, once it may be known."""
+        known = self.hidden and self.open and self.ended_at is not None
+        return self.seed if known else None
 
     def replay(self, ply: int | None = None) -> Game:
         """Return the game after its first entries; all of them if not told how many.
@@ -224,12 +279,6 @@ class State:
         texts = [entry.text for entry in self.game.entries[:ply]]
         return digest(canonical(self.header), texts, self.times[:ply])
 
-    @property
-    def revealed_seed(self) -> str | None:
-        """The seed of a deal that was hidden, once the game has ended."""
-        ended = self.record.ended_at is not None
-        return self.record.seed if self.record.hidden and ended else None
-
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -254,12 +303,26 @@ def _layout(spec: str, ruleset: str, seed: str) -> Layout:
     return deal(spec, ruleset, seed)
 
 
+SOURCE: Final = games.outerjoin(
+    rounds, (rounds.c.tournament_id == games.c.tournament_id) & (rounds.c.number == games.c.round)
+)
+"""What rows of games are read from ..."""
+COLUMNS: Final = (
+    *games.c,
+    (games.c.tournament_id.is_(None) | func.coalesce(rounds.c.reveals_at <= func.now(), false())),
+    (games.c.ended_at.is_(None) & func.coalesce(games.c.deadline <= func.now() - CLOSING, false())),
+)
+"""... and what is read of them: the members of a :class:`Record`."""
+
 _READ: Final = Statement(
-    select(*access.COLUMNS, *games.c).select_from(
-        access.with_token(games, games.c.id == bindparam("game"))
+    select(*access.COLUMNS, *COLUMNS).select_from(
+        access.with_token(games, games.c.id == bindparam("game")).outerjoin(
+            rounds,
+            (rounds.c.tournament_id == games.c.tournament_id) & (rounds.c.number == games.c.round),
+        )
     )
 )
-_COLUMNS: Final = len(access.COLUMNS)
+_BEFORE: Final = len(access.COLUMNS)
 
 
 def _read(
@@ -268,7 +331,7 @@ def _read(
     """Return the request's instant, whose token it is, and the game, by one statement."""
     row = _READ.on(connection, token=token, game=game_id).fetchone() or ()
     now, who = access.viewer(connection, row, token, instant)
-    return now, who, None if row[_COLUMNS] is None else Record(*row[_COLUMNS:])
+    return now, who, None if row[_BEFORE] is None else Record(*row[_BEFORE:])
 
 
 def _state(
@@ -370,6 +433,15 @@ def create(
     return _state(record, game, [], None, new=True)
 
 
+def state_of(record: Record) -> State:
+    """Return a game as it stands.
+
+    Raises:
+        BrokenLogError: The row is damaged.
+    """
+    return _state(record, record.replay(), record.instants(), None)
+
+
 def _made(connection: Connection, instant: Instant, token: bytes | None, game_id: UUID) -> State:
     """Return a game of the viewer's as it stands, whatever their token may read."""
     _, _, record = _read(connection, instant, token, game_id)
@@ -441,26 +513,19 @@ def read(
     return _state(record, game, record.instants()[: game.ply], None)
 
 
-def export(
-    connection: Connection, instant: Instant, token: bytes | None, game_id: UUID
-) -> dict[str, Any]:
-    """Return a game's replay document.
-
-    Raises:
-        NotFoundError: There is no such game for this viewer.
-    """
-    record, _ = look(connection, instant, token, game_id)
-    return replay_of(record)
-
-
 def replay_of(record: Record) -> dict[str, Any]:
     """Return the replay document of a row.
 
     Raises:
         BrokenLogError: The row is damaged.
     """
-    seed = record.seed if record.hidden and record.ended_at is not None else None
-    return document(record.header(), record.replay(), record.instants(), seed=seed)
+    return document(
+        record.header(),
+        record.replay(),
+        record.instants(),
+        seed=record.revealed_seed,
+        timed_out=record.status == TIMED_OUT,
+    )
 
 
 def look(
@@ -468,7 +533,7 @@ def look(
 ) -> tuple[Record, Viewer | None]:
     """Return the row of a game that the viewer may read, and who that is.
 
-    One's own games may be read, and anybody's that has ended.
+    One's own games may be read, and anybody's that has ended, once its seed may be known.
 
     Raises:
         NotFoundError: There is no such game for this viewer.
@@ -478,7 +543,8 @@ def look(
         access.demand(who, *access.READ)
     if record is None:
         access.not_found("game")
-    if record.ended_at is None and (who is None or who.player != record.player):
+    known = record.ended_at is not None and record.open
+    if not known and (who is None or who.player != record.player):
         access.not_found("game")
     return record, who
 
@@ -618,6 +684,8 @@ def _act(
             access.not_found("game")
         if ply != record.ply:
             return _repeat(record, ply, acts)
+        if record.deadline is not None and (now > record.deadline or record.status == TIMED_OUT):
+            raise DeadlinePassedError(_state(record, record.replay(), record.instants(), None))
         if refused:  # not since somebody else wrote: they would have added to the ply
             raise DatabaseUnavailableError("an act was held up for too long to count as of then")
         state = _add(connection, record, now, acts)
@@ -665,10 +733,18 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
         # The gap before the first of them, and none between the others.
         "gaps": pack_times([ms - last] * len(applied)),
     }
-    written = _APPEND.on(
-        connection, game=record.id, seen=record.ply, judged=now, **changed, **added
-    )
-    if written.rowcount == 0:
+    values = {"game": record.id, "seen": record.ply, "judged": now, **changed, **added}
+    if record.tournament is None or record.entry is None:
+        written = _APPEND.on(connection, **values, within=WRITTEN_WITHIN).rowcount > 0
+    elif playing:
+        written = _APPEND.on(connection, **values, within=CLOSING).rowcount > 0
+    else:
+        result = Result(int(status == "won"), game.position.score, game.ply, ms)
+        attempt = Attempt(record.deal_no or 0, record.attempt or 0, result)
+        written = standings.finish(
+            connection, record.tournament, record.entry, attempt, {**values, "within": CLOSING}
+        )
+    if not written:
         return None
     record = replace(
         record, log=record.log + added["codes"], times=record.times + added["gaps"], **changed
@@ -676,11 +752,13 @@ def _add(connection: Connection, record: Record, now: datetime, acts: Acts) -> S
     return _state(record, game, times, _timed(applied, times), new=True)
 
 
-# Ply never falls and every act adds to it, so that an equal ply means an unchanged row.
+# Ply never falls and every act adds to it, so that an equal ply means an unchanged row, unless its
+# deadline ended the game meanwhile.
 _APPEND: Final = Statement(
     update(games)
     .where(games.c.id == bindparam("game"), games.c.ply == bindparam("seen"))
-    .where(func.clock_timestamp() - bindparam("judged") < WRITTEN_WITHIN)
+    .where(games.c.status.is_distinct_from(TIMED_OUT))
+    .where(func.clock_timestamp() - bindparam("judged") < bindparam("within", type_=Interval))
     .values(
         log=games.c.log.concat(bindparam("codes")),
         times=games.c.times.concat(bindparam("gaps")),

@@ -16,11 +16,13 @@ class Place:
 
     Attributes:
         item: The item that it lies beside, which is not on it and need not be there any more.
-        newer: Whether on the side of the newer items.
+        newer: Whether on the side of the newer items, or of the better ones.
+        key: By what the item is ordered, where that is not its id.
     """
 
     item: UUID
     newer: bool
+    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from service import access, lists
 from service.engine.errors import BrokenLogError, RendezvousError
 from service.engine.replay import Json
 from service.engine.verify import Problem, SignatureCheck, Verdict, read, verify_text
-from service.games import EPOCH, Record, conditions, replay_of
+from service.games import COLUMNS, EPOCH, SOURCE, Record, conditions, replay_of
 from service.lists import Page, Place
 from service.repeats import Key, claim
 from service.store.database import Database, Instant
@@ -133,7 +133,11 @@ def _ended(
     after: tuple[datetime | None, UUID] | None = None,
 ) -> list[Record]:
     """Return the next games of a player that had ended by then."""
-    query = select(games).where(games.c.player_id == player, games.c.ended_at <= now)
+    query = (
+        select(*COLUMNS)
+        .select_from(SOURCE)
+        .where(games.c.player_id == player, games.c.ended_at <= now)
+    )
     query = query.where(*conditions(filters))
     place = tuple_(games.c.ended_at, games.c.id)
     if after is not None:

@@ -12,7 +12,7 @@ from service.engine import Move, Table, canonical_seed, deal, table
 from service.engine.cards import EMPTY, NOTHING, TEXTS, render_cards
 from service.engine.moves import STOCK
 from service.engine.position import Position
-from service.games import Applied, Record, State, Summary
+from service.games import TIMED_OUT, Applied, Record, State, Summary
 
 Json = dict[str, Any]
 
@@ -73,8 +73,8 @@ def game(state: State, events_at: str) -> Json:
         answer["redeals"] = position.redeals
     if complete and record.ended_at is not None:
         answer["ended_at"] = instant(record.ended_at)
-    if state.revealed_seed is not None:
-        answer["seed"] = state.revealed_seed
+    if state.record.revealed_seed is not None:
+        answer["seed"] = state.record.revealed_seed
     if state.applied is not None:
         answer["applied"] = list(map(_applied, state.applied))
     return answer
@@ -82,6 +82,8 @@ def game(state: State, events_at: str) -> Json:
 
 def legal_moves(state: State) -> list[Json]:
     """Return the legal moves as commands, ready to be sent."""
+    if state.record.status == TIMED_OUT and state.game.ply == state.record.ply:
+        return []
     position = state.game.position
     return [_command(move, _visible_card(position, move)) for move in state.game.legal_moves()]
 

@@ -174,11 +174,16 @@ _ALLOWED: Final = and_(
     func.coalesce(_TOKEN.expires_at > func.now(), True),
 )
 _CHANGES: Final = Statement(
-    select(_WATCHED.c.place, _ALLOWED, *tables.games.c)
+    select(_WATCHED.c.place, _ALLOWED, *games.COLUMNS)
     .select_from(
         _WATCHED.outerjoin(tables.tokens, _TOKEN.id == _WATCHED.c.token).outerjoin(
-            tables.games, tables.games.c.id == _WATCHED.c.game
+            games.SOURCE, tables.games.c.id == _WATCHED.c.game
         )
     )
-    .where(tables.games.c.ply.is_distinct_from(_WATCHED.c.ply) | not_(_ALLOWED))
+    # A deadline ends a game without an entry in its log.
+    .where(
+        tables.games.c.ply.is_distinct_from(_WATCHED.c.ply)
+        | tables.games.c.ended_at.is_not(None)
+        | not_(_ALLOWED)
+    )
 )

@@ -84,7 +84,7 @@ class Contract:
             return None
         template = rule.rule
         for argument in rule.arguments:
-            for converter in ("string", "uuid"):
+            for converter in ("string", "uuid", "int"):
                 template = template.replace(f"<{converter}:{argument}>", f"{{{argument}}}")
         found: Json | None = self.document["paths"].get(template, {}).get(method.lower())
         return found

@@ -101,6 +101,7 @@ class Session:
     exchanges: list[Json] = field(default_factory=list)
     token: str | None = None
     asked: int = 0
+    skipped: timedelta = timedelta()
 
     def change(self, statement: LiteralString, *values: Any) -> None:
         """Change a row behind the service's back."""
@@ -164,7 +165,7 @@ class Session:
         of: Flask | Starlette | None = None,
     ) -> tuple[Response, dict[str, str]]:
         self.asked += 1
-        self.change("UPDATE clock.instant SET value = %s", BEGIN + self.asked * STEP)
+        self.change("UPDATE clock.instant SET value = %s", BEGIN + self.asked * STEP + self.skipped)
         sent = {"X-Request-Id": f"example-{self.asked}", **headers}
         token = self.token if token == "" else token
         if token is not None:
@@ -328,6 +329,100 @@ def doubles(session: Session) -> None:
             game = session.ask("POST", moves, first)
 
 
+def at(session: Session, minutes: int) -> str:
+    """Return an instant so many minutes from now."""
+    instant = BEGIN + session.asked * STEP + session.skipped + timedelta(minutes=minutes)
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def another(session: Session, name: str, *scopes: str) -> str:
+    """Return the token of a further player, with further scopes."""
+    token = str(session.ask("POST", "/v1/players", {"name": name}, token=None)["token"])
+    found = session.ask("GET", "/v1/players/me", token=token)["token"]
+    session.change("UPDATE tokens SET scopes = scopes || %s WHERE id = %s", list(scopes), found)
+    return token
+
+
+def tournaments(session: Session) -> None:
+    """A tournament of two rounds from its draft to its end, and what it refuses."""
+    ada = session.token or ""
+    session.token = another(session, "Grace", "tournaments:organise")
+    plan, path = hosting(session)
+    playing(session, path, ada)
+    coded = {**plan, "entry": {"by": "code", "opens_at": at(session, 0)}}
+    coded["rounds"] = [{"starts_at": at(session, 60), "ends_at": at(session, 120), "deals": 10}]
+    path = session.ask("POST", "/v1/tournaments", coded)["links"]["self"]
+    session.ask("POST", f"{path}/publish")
+    code = {"code": "7K2QF-9XW4M-ABCDE-23456"}
+    session.refuse("invite-invalid", "POST", f"{path}/entries", code, token=ada)
+    session.token = ada
+
+
+def hosting(session: Session) -> tuple[Json, str]:
+    """A draft that becomes public; returns its plan and path."""
+    show, refuse = session.show, session.refuse
+    made = ("POST", "/v1/tournaments")
+    first = {"starts_at": at(session, 60), "ends_at": at(session, 120), "deals": 2}
+    final = {
+        "starts_at": at(session, 130),
+        "ends_at": at(session, 190),
+        "deals": 1,
+        "cut": {"by": "top", "value": 1},
+    }
+    plan = {"title": "Thursday's deals", "limit_ms": 1_200_000, "rounds": [first, final]}
+    key = {"Idempotency-Key": "thursday"}
+    path = show("two-rounds", "A tournament of two rounds", *made, plan, headers=key)["links"][
+        "self"
+    ]
+    refuse("bad-tournament", *made, {**plan, "rounds": [final]})
+    show("own-draft", "A draft", "GET", path)
+    seen = {"If-Match": session.exchanges[-1]["answer"]["headers"]["ETag"]}
+    change = {"entry": {"capacity": 2}, "reveal": "by-hand"}
+    show("more-of-it", "A draft is changed", "PATCH", path, change, headers=seen)
+    refuse("stale-version", "PATCH", path, change, headers=seen)
+    refuse("precondition-needed", "PATCH", path, change)
+    show("published", "Deals are sealed", "POST", f"{path}/publish")
+    show("public", "Public tournaments", "GET", "/v1/tournaments", token=None)
+    return plan, path
+
+
+def playing(session: Session, path: str, ada: str) -> None:
+    """Two entries, of which one plays a deal and one is late."""
+    show, refuse = session.show, session.refuse
+    join = ("POST", f"{path}/entries")
+    refuse("not-entered", "GET", f"{path}/entries/me", token=ada)
+    show("entered", "An entry", *join, {}, token=ada)
+    bea = another(session, "Bea")
+    session.ask(*join, {}, token=bea)
+    refuse("tournament-full", *join, {}, token=another(session, "Cy"))
+    start = ("POST", f"{path}/attempts", {"deal": 1})
+    refuse("deal-closed", *start, token=ada)
+    session.skipped += timedelta(minutes=70)
+    game = show("started", "An attempt at a sealed deal", *start, token=ada)
+    play = f"{game['links']['self']}/moves"
+    game = session.ask("POST", play, {"ply": 0, "moves": game["legal_moves"][:1]}, token=ada)
+    end = f"{game['links']['self']}/resign"
+    session.ask("POST", end, {"ply": game["ply"]}, token=ada)
+    refuse("attempts-used", *start, token=ada)
+    show("one-played", "One's entry", "GET", f"{path}/entries/me", token=ada)
+    show("overall", "Standings overall", "GET", f"{path}/standings", token=None)
+    show("around-me", "Standings around one's entry", "GET", f"{path}/standings/around", token=ada)
+    show("frozen", "The standings are frozen", "POST", f"{path}/freeze")
+    refuse("role-missing", "GET", f"{path}/standings?view=live", token=bea)
+    show("unfrozen", "And shown again", "POST", f"{path}/unfreeze")
+    late = session.ask("POST", f"{path}/attempts", {"deal": 2}, token=bea)
+    refuse("wrong-state", "POST", f"{path}/rounds/1/reveal")
+    session.skipped += timedelta(minutes=60)
+    first_move = {"ply": 0, "moves": late["legal_moves"][:1]}
+    refuse("deadline-passed", "POST", f"{late['links']['self']}/moves", first_move, token=bea)
+    refuse("not-through", "POST", f"{path}/attempts", {"deal": 3}, token=bea)
+    refuse("entry-closed", *join, {}, token=another(session, "Di"))
+    show("first-round", "A round's deals are revealed", "POST", f"{path}/rounds/1/reveal")
+    show("all", "What was done, for its hosts", "GET", f"{path}/events")
+    show("left", "An entry is withdrawn", "DELETE", f"{path}/entries/me", token=bea)
+    show("off", "It is called off", "POST", f"{path}/cancel", {"reason": "the hall is closed"})
+
+
 def events(session: Session, url: str) -> None:
     """The live events of a game that has ended, for one who has seen all but the end."""
     game = next(
@@ -391,6 +486,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
             players(session)
             games(session)
             doubles(session)
+            tournaments(session)
             events(session, url)
             requests(session, url)
         database.dispose()

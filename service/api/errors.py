@@ -48,10 +48,12 @@ ADVICE: Final[dict[int, str]] = {
         "It fits the schema, but the state refuses it. Look at what the answer tells of the state "
         "and decide anew."
     ),
+    412: "Somebody else changed it. Read it again, and decide anew.",
     413: "Send less; `GET /v1` tells the limits.",
     415: "Send `Content-Type: application/json`, or what the operation takes.",
     421: "It is served at another address, which `links` and the contract's `servers` tell.",
     422: "It never fits, whatever the state. `errors` says where. Mend the client, or ask again.",
+    428: "Send `If-Match` with the `ETag` of what you saw.",
     429: "Wait for `Retry-After` seconds, then send it again.",
     500: "The fault is ours. Send it again once, later; then tell the host the `request_id`.",
     503: "Wait for `Retry-After` seconds, then send it again: acts and keyed creations are safe.",

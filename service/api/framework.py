@@ -53,11 +53,16 @@ NDJSON: Final = "application/x-ndjson"
 
 _BEARER: Final = ("token-missing", "token-invalid", "scope-missing", "database-unavailable")
 _BODY: Final = (*("malformed-json", "request-timeout", "body-too-large", "unsupported-media-type"),)
+_BY_HEADER: Final[dict[type[ma.Schema], tuple[str, ...]]] = {
+    schemas.KeyHeader: ("idempotency-key-reused",),
+    schemas.MatchHeader: ("precondition-needed", "stale-version"),
+}
 _TOO_MANY: Final = 429
 _ALWAYS: Final = ("malformed-request", "invalid-request", "rate-limited", "internal-error")
 _HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 
 _ETAG_LABEL: Final = b"royal-rendezvous/etag/1\0"
+_VERSIONED: Final = re.compile(r'(?:W/)?"([0-9]{1,9})-[0-9a-f]{32}"')
 _LINE: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATETIME
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -191,6 +196,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
         bearer: Literal["none", "taken", "needed"] = "none",
         needs: tuple[str, ...] = (),
         keyed: bool = False,
+        matched: bool = False,
         rate: Literal["", "moves", "players"] = "",
         fails: tuple[str, ...] = (),
         **doc: Any,
@@ -215,6 +221,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             bearer: Whether it takes or needs a token.
             needs: The scopes that the token must have, as the use case demands them.
             keyed: Whether it takes an `Idempotency-Key`, which :func:`given_key` returns.
+            matched: Whether it needs an `If-Match`, which :func:`seen_version` returns.
             rate: Which rate limit it counts for, unless for `reads` or, not a GET, `writes`.
             fails: Codes of problems that it can answer with, beside those that follow from the
                 other arguments.
@@ -236,9 +243,9 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc] # untyped
             fails = (*fails, *_BODY)
         if query:
             answers.append(self.arguments(query, location="query"))
-        if keyed:
-            answers.append(self.arguments(schemas.KeyHeader, location="headers"))
-            fails = (*fails, "idempotency-key-reused")
+        for header in [schemas.KeyHeader] * keyed + [schemas.MatchHeader] * matched:
+            answers.append(self.arguments(header, location="headers"))
+            fails = (*fails, *_BY_HEADER[header])
         if bearer != "none":
             fails = (*fails, *_BEARER)
             token = {"token": list(needs)}
@@ -402,6 +409,23 @@ def answer(value: Any, status: int = 200, media_type: str = "application/json") 
     return response
 
 
+def seen_version() -> int:
+    """Return the version that the client saw of what it changes, from `If-Match`.
+
+    Raises:
+        BadRequestError: The header is missing, or holds no ETag of ours.
+    """
+    text = request.headers.get("If-Match")
+    if text is None:
+        raise BadRequestError(
+            "precondition-needed", "If-Match is needed: the ETag of what you saw of it"
+        )
+    found = _VERSIONED.fullmatch(text.strip())
+    if found is None:
+        raise misfit("#header/If-Match", "not an ETag that this service gave")
+    return int(found[1])
+
+
 class Turn:
     """A place among the long answers that may be given at once, each of which holds a thread.
 
@@ -475,16 +499,21 @@ def _plain(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else view.instant(value)
 
 
-def tagged(value: Any, media_type: str = "application/json", *, public: int = 0) -> Response:
+def tagged(
+    value: Any, media_type: str = "application/json", *, version: int | None = None, public: int = 0
+) -> Response:
     """Return a value with a strong ETag, or 304 if the client has it already.
 
     Args:
         value: The value.
         media_type: Its media type.
+        version: Its version, where :func:`seen_version` is to read it from the ETag.
         public: Seconds for which anybody may keep it; 0 where it depends on who asks.
     """
     body = orjson.dumps(value)
     tag = sha256(_ETAG_LABEL + body).hexdigest()[:32]
+    if version is not None:
+        tag = f"{version}-{tag}"
     if request.if_none_match.contains_weak(tag):
         response = Response(status=304)
         del response.headers["Content-Type"]

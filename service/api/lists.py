@@ -14,7 +14,10 @@ from service.lists import Page, Place
 
 _LABEL: Final = b"royal-rendezvous/cursor/1\0"
 _SIDES: Final = (b"\0", b"\1")
-_SIZE: Final = 24
+_ITEM: Final = slice(1, 17)
+_KEY: Final = slice(17, -7)
+_KNOWN: Final = slice(-7, None)
+_LEAST: Final = 24
 
 
 def place() -> Place | None:
@@ -30,8 +33,8 @@ def place() -> Place | None:
         data = base64.b64decode(cursor, b"-_", validate=True)
     except binascii.Error:
         data = b""
-    if len(data) == _SIZE and data[:1] in _SIDES and data[17:] == _list():
-        return Place(UUID(bytes=data[1:17]), newer=data[:1] == _SIDES[True])
+    if len(data) >= _LEAST and data[:1] in _SIDES and data[_KNOWN] == _list():
+        return Place(UUID(bytes=data[_ITEM]), newer=data[:1] == _SIDES[True], key=data[_KEY])
     raise UnknownCursorError("no page of this list, with these filters, gave this cursor")
 
 
@@ -45,7 +48,7 @@ def linked(response: Response, page: Page[Any]) -> Response:
 
 
 def _path(to: Place) -> str:
-    data = _SIDES[to.newer] + to.item.bytes + _list()
+    data = _SIDES[to.newer] + to.item.bytes + to.key + _list()
     cursor = base64.urlsafe_b64encode(data).decode()
     return f"{request.path}?{urlencode({**request.args, 'cursor': cursor})}"
 
@@ -54,4 +57,4 @@ def _list() -> bytes:
     """Return by what cursors know their list: its path and the filters, but not the limit."""
     filters = {name: text for name, text in request.args.items() if name not in {"cursor", "limit"}}
     named = f"{request.path}?{urlencode(sorted(filters.items()))}"
-    return sha256(_LABEL + named.encode()).digest()[: _SIZE - 17]
+    return sha256(_LABEL + named.encode()).digest()[:7]

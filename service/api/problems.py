@@ -20,9 +20,10 @@ from service.engine.errors import (
     IllegalMoveError,
     RendezvousError,
 )
-from service.games import ActRefusedError, SeedNeededError, StalePlyError
+from service.games import ActRefusedError, DeadlinePassedError, SeedNeededError, StalePlyError
 from service.replays import ReplayRefusedError
 from service.store.database import RETRY_AFTER, DatabaseUnavailableError
+from service.tournaments.model import BadTournamentError
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -33,6 +34,8 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "token-invalid": (401, "The token is not valid"),
     "scope-missing": (403, "The token is not good for this"),
     "registration-closed": (403, "No new players are taken"),
+    "role-missing": (403, "This is for others of the tournament's hosts"),
+    "invite-invalid": (403, "The code is not good for this tournament"),
     "not-found": (404, "There is no such thing, or not for you"),
     "ply-not-reached": (404, "The game has no such ply"),
     "method-not-allowed": (405, "The method is not allowed here"),
@@ -47,8 +50,17 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "undo-off": (409, "Nothing can be taken back in this game"),
     "nothing-to-undo": (409, "There is no move to take back"),
     "too-many-games": (409, "There are too many games in play"),
+    "wrong-state": (409, "The tournament is not where this can be done"),
+    "entry-closed": (409, "Nobody can enter now"),
+    "tournament-full": (409, "All places are taken"),
+    "not-entered": (409, "There is no entry that may do this"),
+    "deal-closed": (409, "The deal cannot be played now"),
+    "not-through": (409, "The entry does not play this round"),
+    "attempts-used": (409, "All attempts at the deal are used"),
+    "deadline-passed": (409, "The game's deadline has passed"),
     "too-many-tokens": (409, "There are too many tokens"),
     "log-full": (409, "The log is full"),
+    "stale-version": (412, "It has changed since it was seen"),
     "body-too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "The body's media type is not taken here"),
     "wrong-server": (421, "This is served at another address"),
@@ -61,6 +73,8 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "unknown-cursor": (422, "The cursor is not one of ours"),
     "replay-refused": (422, "The replay is not valid, or its game not finished"),
     "idempotency-key-reused": (422, "The key was sent with another request"),
+    "bad-tournament": (422, "The tournament makes no sense"),
+    "precondition-needed": (428, "If-Match is needed"),
     "rate-limited": (429, "Too many requests"),
     "too-many-streams": (429, "This token has as many streams as it may"),
     "internal-error": (500, "Something went wrong here"),
@@ -221,7 +235,6 @@ def from_error(error: RendezvousError) -> Response:
 
 def explain(error: RendezvousError) -> Problem:
     """Return what is told of an error of ours; what is our fault is also logged."""
-    members: dict[str, Any] = {}
     headers: dict[str, str] = {}
     code, detail = error.code, str(error)
     status = PROBLEMS[code][0]
@@ -236,21 +249,32 @@ def explain(error: RendezvousError) -> Problem:
         _log.error("%s in request %s", code, number, exc_info=error)
         detail = PROBLEMS[code][1]
     if isinstance(error, DatabaseUnavailableError):
-        members["retry_after"] = RETRY_AFTER
         headers["Retry-After"] = str(RETRY_AFTER)
     elif isinstance(error, RateLimitedError | TryLaterError):
-        members["retry_after"] = error.retry_after
         headers["Retry-After"] = str(error.retry_after)
-    elif isinstance(error, ScopeMissingError):
-        members["required_scope"] = error.scope
-    elif isinstance(error, StalePlyError):
-        members["ply"] = error.state.game.ply
-        members["game"] = view.game(error.state, current_app.extensions["settings"].events_at)
-    elif isinstance(error, BadRequestError) and error.errors:
-        members["errors"] = [{"pointer": at, "detail": text} for at, text in error.errors]
-    elif isinstance(error, BadSeedError | SeedNeededError):
-        members["errors"] = [{"pointer": _POINTERS[code], "detail": detail}]
-    return Problem(code, detail, members, headers)
+    return Problem(code, detail, _members(error, detail), headers)
+
+
+def _members(error: RendezvousError, detail: str) -> dict[str, Any]:
+    """Return what else is told of an error of ours."""
+    match error:
+        case DatabaseUnavailableError():
+            return {"retry_after": RETRY_AFTER}
+        case RateLimitedError() | TryLaterError():
+            return {"retry_after": error.retry_after}
+        case ScopeMissingError():
+            return {"required_scope": error.scope}
+        case StalePlyError() | DeadlinePassedError():
+            settings = current_app.extensions["settings"]
+            shown = view.game(error.state, settings.events_at)
+            return {"ply": error.state.game.ply, "game": shown}
+        case BadRequestError() if error.errors:
+            return {"errors": [{"pointer": at, "detail": text} for at, text in error.errors]}
+        case BadTournamentError():
+            return {"errors": [{"pointer": error.pointer, "detail": detail}]}
+        case BadSeedError() | SeedNeededError():
+            return {"errors": [{"pointer": _POINTERS[error.code], "detail": detail}]}
+    return {}
 
 
 def _from_verdict(refused: ReplayRefusedError) -> Response:

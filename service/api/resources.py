@@ -1,9 +1,9 @@
 """The operations. Each reads the request, calls one use case and dumps what that returns."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from uuid import UUID
 
 from flask import Response, request
@@ -38,11 +38,12 @@ from service.engine import DEAL_SPECS, RULESETS, Ruleset, describe, table, verif
 from service.engine.game import LOG_LIMIT
 from service.engine.replay import FORMAT, MEDIA_TYPE, canonical
 from service.engine.verify import MAX_DOCUMENT_BYTES
-from service.games import MAX_BATCH, Command, State
+from service.games import MAX_BATCH, Command, DeadlinePassedError, State
 from service.players import Player
 from service.replay_files import Tally, judge_lines
 from service.signatures import Checker, SigningKeys
 from service.store.database import Instant, new_id
+from service.tournaments import settling
 from service.view import Json
 
 about = Blueprint("About", __name__, description="What this service offers: rules, deals, limits.")
@@ -63,7 +64,7 @@ MAX_ANONYMOUS_BULK_BYTES: Final = 1 << 20
 
 _STORE: Final = ("database-unavailable",)
 _GAME: Final = ("not-found", "broken-log")
-_ACTS: Final = (*_GAME, "stale-ply", "game-over", "log-full")
+_ACTS: Final = (*_GAME, "stale-ply", "deadline-passed", "game-over", "log-full")
 _MOVES: Final = ("illegal-move", "ambiguous-move", "card-mismatch", "batch-past-hidden-card")
 
 
@@ -288,6 +289,7 @@ def export_player() -> Response:
     """
     with Turn() as turn:
         player, _ = run(players.me)
+        settling.settle_overdue(database(), player.id)
         rows = players.export(database(), player.id)
         return lines(turn, ({"table": table, "row": row} for table, row in rows))
 
@@ -462,6 +464,7 @@ def list_games(query: Json) -> Response:
     query.pop("cursor", None)
     if "player" in query:
         query["player"] = UUID(query["player"])
+    _settle_own()
     page = run(games.list_own, place=place(), **query)
     return linked(answer({"games": [view.summary(game) for game in page.items]}), page)
 
@@ -483,7 +486,27 @@ def get_game(query: Json, game_id: UUID) -> Response:
 
     A game in play is its player's alone; one that has ended anybody may read who knows its id.
     """
-    return tagged(_game(run(games.read, game_id, query.get("ply"))))
+    return tagged(_game(_settled(games.read, game_id, query.get("ply"))))
+
+
+def _settled(act: Callable[..., State], *args: Any) -> State:
+    """Return what a use case gives once it is written that the game's deadline has ended it."""
+    try:
+        state = run(act, *args)
+    except DeadlinePassedError as error:
+        if not error.state.record.overdue:
+            raise
+        state = error.state
+    if state.record.overdue and state.record.tournament is not None:
+        settling.settle(database(), state.record.tournament)
+        return run(act, *args)
+    return state
+
+
+def _settle_own() -> None:
+    """Have it written which of the viewer's games their deadlines have ended."""
+    player, _ = run(players.me)
+    settling.settle_overdue(database(), player.id)
 
 
 @play.operation(
@@ -505,7 +528,7 @@ def make_moves(body: Json, game_id: UUID) -> Response:
     with hidden cards only the last move of a request may turn one up.
     """
     commands = [Command(**move) for move in body["moves"]]
-    return _acted("move", run(games.move, game_id, body["ply"], commands))
+    return _acted("move", _settled(games.move, game_id, body["ply"], commands))
 
 
 def _acted(act: str, state: State) -> Response:
@@ -533,7 +556,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 
     Only in games whose seed the player gave. The undo is an entry of the log. Safe to repeat.
     """
-    return _acted("undo", run(games.undo, game_id, body["ply"]))
+    return _acted("undo", _settled(games.undo, game_id, body["ply"]))
 
 
 @play.operation(
@@ -550,7 +573,7 @@ def undo_move(body: Json, game_id: UUID) -> Response:
 )
 def resign_game(body: Json, game_id: UUID) -> Response:
     """Give the game up. Nothing follows. Safe to repeat."""
-    return _acted("resign", run(games.resign, game_id, body["ply"]))
+    return _acted("resign", _settled(games.resign, game_id, body["ply"]))
 
 
 @play.operation(
@@ -604,7 +627,8 @@ def get_replay(game_id: UUID) -> Response:
 
     That of a game that has ended is signed; the keys are at `/.well-known/jwks.json`.
     """
-    return tagged(_signed(run(games.export, game_id), signing()), MEDIA_TYPE)
+    document = games.replay_of(_settled(games.read, game_id).record)
+    return tagged(_signed(document, signing()), MEDIA_TYPE)
 
 
 def _signed(document: Json, keys: SigningKeys | None) -> Json:
@@ -637,6 +661,7 @@ def export_replays(query: Json) -> Response:
     A game whose record is damaged is told as `{"broken": id}`. Imported replays are not among them.
     """
     with Turn() as turn:
+        _settle_own()
         found = run(replays.export, database(), query)
         # The app is out of reach once the answer is under way.
         documents = map(partial(_signed, keys=signing()), found.documents)

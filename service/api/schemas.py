@@ -40,6 +40,11 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "game_id": {"description": "The game's id"},
     "token_id": {"description": "The token's id, which is not its text"},
     "import_id": {"description": "The imported replay's id"},
+    "tournament_id": {"description": "The tournament's id"},
+    "number": {
+        "description": "The round, from 1",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 50},
+    },
 }
 """What the contract says of the parameters of paths, beside what the paths themselves say."""
 
@@ -115,17 +120,20 @@ def integer(low: int, high: int, description: str, **options: Any) -> Integer:
     )
 
 
-def _words(values: tuple[str, ...], description: str, **options: Any) -> fields.String:
+def words(values: tuple[str, ...], description: str, **options: Any) -> fields.String:
+    """Return a field for one of some words."""
     return fields.String(
         validate=validate.OneOf(values), metadata={"description": description}, **options
     )
 
 
-def _uuid(description: str) -> fields.String:
-    return fields.String(required=True, metadata={"description": description, "format": "uuid"})
+def uuid_field(description: str, *, required: bool = True) -> fields.String:
+    """Return a field for an id that is told."""
+    return fields.String(required=required, metadata={"description": description, "format": "uuid"})
 
 
-def _instant(description: str, **options: Any) -> fields.String:
+def instant(description: str, **options: Any) -> fields.String:
+    """Return a field for an instant that is told."""
     return fields.String(
         metadata={
             "description": f"{description}, RFC 3339 in UTC with ms",
@@ -154,7 +162,7 @@ _SEED = "Printable ASCII without the space, 1 to 64 characters; for pysol-1 a nu
 class NewDeal(Schema):
     """Which deal a new game is of."""
 
-    spec = _words(DEAL_SPECS, "The deal spec", load_default=DEFAULT_SPEC)
+    spec = words(DEAL_SPECS, "The deal spec", load_default=DEFAULT_SPEC)
     seed = text("[!-~]{1,64}", f"{_SEED}. Left out, the server draws one and hides it.", "royal")
 
 
@@ -165,7 +173,7 @@ class Options(Schema):
 class NewGame(Schema):
     """What a new game is to be."""
 
-    ruleset = _words(tuple(RULESETS), "The ruleset", load_default=DEFAULT_RULESET)
+    ruleset = words(tuple(RULESETS), "The ruleset", load_default=DEFAULT_RULESET)
     deal = fields.Nested(NewDeal, load_default=lambda: {"spec": DEFAULT_SPEC})
     options = fields.Nested(Options, load_default=dict)
 
@@ -204,32 +212,33 @@ _CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _SPACES: Final = r" \xa0\u1680\u2000-\u200f\u202f\u205f\u3000\ufeff"
 
 
-def _name() -> fields.String:
+def line(most: int, description: str, example: str, **options: Any) -> fields.String:
+    """Return a field for a text of one line, of at least one and at most so many characters."""
     return text(
-        rf"[^{_CONTROLS}{_SPACES}]([^{_CONTROLS}]{{0,38}}[^{_CONTROLS}{_SPACES}])?",
-        "Shown to others, 1 to 40 characters on one line, no space at either end",
-        "Ada",
-        required=True,
+        rf"[^{_CONTROLS}{_SPACES}]([^{_CONTROLS}]{{0,{most - 2}}}[^{_CONTROLS}{_SPACES}])?",
+        f"{description}, 1 to {most} characters on one line, no space at either end",
+        example,
+        **options,
     )
 
 
 class NewPlayer(Schema):
     """A player to be."""
 
-    name = _name()
+    name = line(40, "Shown to others", "Ada", required=True)
 
 
 class PlayerChange(Schema):
     """What is to change of a player."""
 
-    name = _name()
+    name = line(40, "Shown to others", "Ada", required=True)
 
 
 class NewToken(Schema):
     """A token to be."""
 
     scopes = fields.List(
-        _words(SCOPES, "A scope"),
+        words(SCOPES, "A scope"),
         required=True,
         validate=validate.Length(1, len(SCOPES)),
         metadata={"description": "What it is to be good for; none that the token used here lacks"},
@@ -242,7 +251,7 @@ class NewToken(Schema):
 class RevocationQuery(Schema):
     """How far a revocation goes."""
 
-    minted = _words(
+    minted = words(
         ("true", "false"),
         "Whether the tokens that were minted by it, and by those, are revoked as well",
         load_default="false",
@@ -262,6 +271,18 @@ class KeyHeader(Schema):
         "request with it is refused",
         "8e03978e-40d5-43dd-bc93-6894a57f9324",
         data_key=KEY_HEADER,
+    )
+
+
+class MatchHeader(Schema):
+    """What keeps a change from undoing another one."""
+
+    match = text(
+        '(W/)?"[0-9]{1,9}-[0-9a-f]{32}"',
+        "The ETag of what is changed, as it was seen",
+        f'"3-{"0" * 32}"',
+        required=True,
+        data_key="If-Match",
     )
 
 
@@ -297,13 +318,15 @@ class QueryInstant(fields.DateTime):
         raise ma.ValidationError("not an instant such as 2026-01-31T12:00:00.000Z")
 
 
-def _query_instant(description: str) -> QueryInstant:
+def query_instant(description: str, **options: Any) -> QueryInstant:
+    """Return a field for an instant that is given."""
     return QueryInstant(
+        **options,
         metadata={
             "description": f"{description}, RFC 3339",
             "format": "date-time",
             "example": "2026-01-31T12:00:00.000Z",
-        }
+        },
     )
 
 
@@ -311,14 +334,19 @@ def _query_score(description: str) -> QueryInteger:
     return QueryInteger(validate=validate.Range(0, 104), metadata={"description": description})
 
 
-class PageQuery(Schema):
-    """Which page of a list."""
-
-    limit = QueryInteger(
+def limit() -> QueryInteger:
+    """Return a field for how many items of a list are wanted."""
+    return QueryInteger(
         load_default=20,
         validate=validate.Range(1, MAX_LIMIT),
         metadata={"description": "Most items of the page"},
     )
+
+
+class PageQuery(Schema):
+    """Which page of a list."""
+
+    limit = limit()
     cursor = text(
         "[-_A-Za-z0-9]{1,64}",
         "From a Link header of another page of the same list, with the same filters",
@@ -334,10 +362,10 @@ class GameQuery(PageQuery):
         "Whose games: one's own, unless the token has the scope `admin`",
         "019c13ec-9e00-710f-8000-000000000001",
     )
-    ruleset = _words(tuple(RULESETS), "Games of this ruleset")
-    status = _words(STATUSES, "Games that stand so")
-    created_after = _query_instant("Games made at this instant or later")
-    created_before = _query_instant("Games made before this instant")
+    ruleset = words(tuple(RULESETS), "Games of this ruleset")
+    status = words(STATUSES, "Games that stand so")
+    created_after = query_instant("Games made at this instant or later")
+    created_before = query_instant("Games made before this instant")
     min_score = _query_score("Games that ended with this score or more")
     max_score = _query_score("Games that ended with this score or less")
 
@@ -345,12 +373,12 @@ class GameQuery(PageQuery):
 class ExportQuery(Schema):
     """Which of one's ended games."""
 
-    ruleset = _words(tuple(RULESETS), "Games of this ruleset")
-    status = _words(STATUSES[1:], "Games that ended so")
+    ruleset = words(tuple(RULESETS), "Games of this ruleset")
+    status = words(STATUSES[1:], "Games that ended so")
     min_score = _query_score("Games that ended with this score or more")
     max_score = _query_score("Games that ended with this score or less")
-    since = _query_instant("Games that ended at this instant or later; `next` of an earlier export")
-    until = _query_instant("Games that ended before this instant")
+    since = query_instant("Games that ended at this instant or later; `next` of an earlier export")
+    until = query_instant("Games that ended before this instant")
 
 
 class Problem(Schema):
@@ -403,10 +431,10 @@ class HeaderDeal(Schema):
 class HeaderTournament(Schema):
     """Which attempt of which tournament a game is."""
 
-    id = _uuid("The tournament")
+    id = uuid_field("The tournament")
     round = integer(1, 2**53 - 1, "The round, from 1", required=True)
     deal_no = integer(1, 2**53 - 1, "The deal's number, from 1", required=True)
-    entry = _uuid("The player's entry")
+    entry = uuid_field("The player's entry")
     attempt = integer(1, 2**53 - 1, "The attempt at this deal, from 1", required=True)
     deadline = integer(0, 2**53 - 1, "ms since 1970", required=True)
 
@@ -414,10 +442,10 @@ class HeaderTournament(Schema):
 class Header(Schema):
     """What is fixed when the game is made; a client computes digests from it."""
 
-    id = _uuid("The game's id")
+    id = uuid_field("The game's id")
     ruleset = fields.String(required=True)
     deal = fields.Nested(HeaderDeal, required=True)
-    player = _uuid("The player's id")
+    player = uuid_field("The player's id")
     created_at = integer(0, 2**53 - 1, "ms since 1970", required=True)
     options = fields.Nested(Options, required=True)
     tournament = fields.Nested(HeaderTournament)
@@ -477,15 +505,15 @@ class GameLinks(Schema):
 class Game(Schema):
     """A game as its viewer sees it. Hidden cards have no place in it."""
 
-    id = _uuid("The game's id")
+    id = uuid_field("The game's id")
     header = fields.Nested(Header, required=True)
     ruleset = fields.String(required=True)
     deal = fields.Nested(HeaderDeal, required=True)
     seed = text("[!-~]{1,64}", "The seed of a hidden deal, once the game has ended", "royal")
-    created_at = _instant("When the game was made", required=True)
-    ended_at = _instant("When it ended")
+    created_at = instant("When the game was made", required=True)
+    ended_at = instant("When it ended")
     ply = _ply("Number of entries in the log: what the next act must carry")
-    status = _words(STATUSES, "How the game stands", required=True)
+    status = words(STATUSES, "How the game stands", required=True)
     score = integer(0, 104, "Cards on foundations", required=True)
     digest = text(HEX_64, "Of the header and the log so far", "0" * 64, required=True)
     foundations = fields.List(fields.Nested(Foundation), required=True)
@@ -518,13 +546,13 @@ class SelfLink(Schema):
 class GameSummary(Schema):
     """A game as lists give it."""
 
-    id = _uuid("The game's id")
+    id = uuid_field("The game's id")
     ruleset = fields.String(required=True)
-    created_at = _instant("When the game was made", required=True)
+    created_at = instant("When the game was made", required=True)
     ply = _ply("Number of entries in the log")
-    status = _words(STATUSES, "How the game stands", required=True)
+    status = words(STATUSES, "How the game stands", required=True)
     score = integer(0, 104, "Cards on foundations at the end")
-    ended_at = _instant("When it ended")
+    ended_at = instant("When it ended")
     links = fields.Nested(SelfLink, required=True)
 
 
@@ -537,7 +565,7 @@ class GameList(Schema):
 class Player(Schema):
     """A player."""
 
-    id = _uuid("The player's id")
+    id = uuid_field("The player's id")
     name = fields.String(required=True)
 
 
@@ -553,18 +581,18 @@ class Me(Schema):
 
     player = fields.Nested(Player, required=True)
     scopes = fields.List(fields.String(), required=True)
-    token = _uuid("The token's id")
+    token = uuid_field("The token's id")
 
 
 class Token(Schema):
     """A token, without its text."""
 
-    id = _uuid("The token's id")
+    id = uuid_field("The token's id")
     scopes = fields.List(fields.String(), required=True)
-    created_at = _instant("When it was made", required=True)
-    expires_at = _instant("When it expires")
-    revoked_at = _instant("When it was revoked")
-    last_used_at = _instant("When it was last used, to the minute")
+    created_at = instant("When it was made", required=True)
+    expires_at = instant("When it expires")
+    revoked_at = instant("When it was revoked")
+    last_used_at = instant("When it was last used, to the minute")
     minted_by = fields.String(
         metadata={"description": "The token that minted it, if one did", "format": "uuid"}
     )
@@ -628,7 +656,7 @@ class MoveCode(Schema):
     destination = fields.String(
         data_key="to", metadata={"description": "A family, whose suit the card gives, or a place"}
     )
-    act = _words(("hint", "resign", "undo"), "Where the entry is no move")
+    act = words(("hint", "resign", "undo"), "Where the entry is no move")
 
 
 class RulesetName(Schema):
@@ -670,7 +698,7 @@ class Rate(Schema):
     name = fields.String(
         required=True, metadata={"description": "What is counted; each operation says its own"}
     )
-    per = _words(("token", "address"), "For whom it is counted", required=True)
+    per = words(("token", "address"), "For whom it is counted", required=True)
     amount = fields.Integer(required=True, metadata={"description": "Most requests ..."})
     window_ms = fields.Integer(
         required=True, metadata={"description": "... in so many ms, from the first of them on"}
@@ -714,9 +742,9 @@ class Capabilities(Schema):
     replay = fields.String(required=True, metadata={"description": "Format of replays"})
     deal_specs = fields.List(fields.String(), required=True)
     rulesets = fields.List(fields.String(), required=True)
-    registration = _words(("open", "closed"), "Whether new players are taken", required=True)
+    registration = words(("open", "closed"), "Whether new players are taken", required=True)
     limits = fields.Nested(Limits, required=True)
-    time = _instant("The service's clock", required=True)
+    time = instant("The service's clock", required=True)
 
 
 class Health(Schema):
@@ -728,7 +756,7 @@ class Health(Schema):
 class LevelState(Schema):
     """How one level of a verification went."""
 
-    state = _words(("pass", "fail", "skipped"), "How it went", required=True)
+    state = words(("pass", "fail", "skipped"), "How it went", required=True)
     reason = fields.String(metadata={"description": "Why it was skipped"})
 
 
@@ -756,7 +784,7 @@ class VerdictProblem(Schema):
 class ReplayResult(Schema):
     """What a log gives."""
 
-    status = _words(STATUSES, "How the game stands", required=True)
+    status = words(STATUSES, "How the game stands", required=True)
     score = integer(0, 104, "Cards on foundations", required=True)
     ply = _ply("Number of entries in the log")
     undos = integer(0, LOG_LIMIT, "Number of undos", required=True)
@@ -768,7 +796,7 @@ class ReplayResult(Schema):
 class Verification(Schema):
     """What the verifier says of a document."""
 
-    verdict = _words(("valid", "invalid", "incomplete", "unsupported"), "The whole", required=True)
+    verdict = words(("valid", "invalid", "incomplete", "unsupported"), "The whole", required=True)
     levels = fields.Nested(Levels, required=True)
     result = fields.Nested(ReplayResult)
     problem = fields.Nested(VerdictProblem)
@@ -777,7 +805,7 @@ class Verification(Schema):
 class Replay(Schema):
     """A replay document, `replay-1`; its own JSON Schema is at `/schemas/replay-1.json`."""
 
-    format = _words(("replay-1",), "The format", required=True)
+    format = words(("replay-1",), "The format", required=True)
     header = fields.Nested(Header, required=True)
     seed = text("[!-~]{1,64}", "A hidden deal's seed, once revealed", "royal")
     log = fields.List(text(ENTRY, "An entry", "r3:upper-S"), required=True)
@@ -795,7 +823,7 @@ class Replay(Schema):
 class ReplayLine(Replay):
     """A line of an export: a replay, or at the end their number."""
 
-    format = _words(("replay-1",), "The format")
+    format = words(("replay-1",), "The format")
     header = fields.Nested(Header)
     log = fields.List(text(ENTRY, "An entry", "r3:upper-S"))
     times = fields.List(integer(0, 2**53 - 1, "ms since the creation"))
@@ -809,13 +837,13 @@ class ReplayLine(Replay):
     )
     end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
     count = integer(0, 2**53 - 1, "Number of lines before the last")
-    next = _instant("In the last line: `since` for all that is not in this export")
+    next = instant("In the last line: `since` for all that is not in this export")
 
 
 class VerdictLine(Verification):
     """A line of verdicts: on a line of the request, or at the end their numbers."""
 
-    verdict = _words(("valid", "invalid", "incomplete", "unsupported"), "The whole")
+    verdict = words(("valid", "invalid", "incomplete", "unsupported"), "The whole")
     levels = fields.Nested(Levels)
     line = integer(1, 2**53 - 1, "The request's line, from 1")
     end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
@@ -832,11 +860,11 @@ class VerdictLine(Verification):
 class ImportedReplay(Schema):
     """A replay of a game that was played elsewhere. It is never ranked."""
 
-    id = _uuid("The import's id, which is not the game's")
+    id = uuid_field("The import's id, which is not the game's")
     imported = fields.Boolean(required=True, metadata={"description": "Always true"})
-    created_at = _instant("When it was imported", required=True)
+    created_at = instant("When it was imported", required=True)
     ruleset = fields.String(required=True)
-    status = _words(STATUSES[1:], "How the game ended", required=True)
+    status = words(STATUSES[1:], "How the game ended", required=True)
     score = integer(0, 104, "Cards on foundations at the end", required=True)
     digest = text(HEX_64, "Of the replay's header, log and times", "0" * 64, required=True)
     links = fields.Nested(SelfLink, required=True)

@@ -13,6 +13,7 @@ from service import __version__
 from service.api import examples, schemas
 from service.api.framework import NDJSON, Api
 from service.api.resources import BLUEPRINTS
+from service.api.tournaments import tournaments
 
 DESCRIPTION: Final = """\
 Deals from seeds, judged moves, and replays that anybody can verify.
@@ -58,7 +59,7 @@ def publish(app: Flask) -> dict[str, Any]:
     api = Api(app)
     api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
     api.spec.components.schema("VerdictLine", schema=schemas.VerdictLine)
-    for blueprint in BLUEPRINTS:
+    for blueprint in (*BLUEPRINTS, tournaments):
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()
     _tell_lines(document)

@@ -4,9 +4,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Table, case, false, null, true
+from sqlalchemy import Column, ColumnElement, Table, case, exists, false, func, null, true
 
-from service.store.tables import games, idempotency_keys, imports, metadata, players, tokens
+from service.store.tables import (
+    entries,
+    events,
+    games,
+    idempotency_keys,
+    imports,
+    invites,
+    metadata,
+    players,
+    roles,
+    rounds,
+    rulings,
+    tokens,
+    tournaments,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,13 @@ class Holding:
     erased: Mapping[str, Any] = field(default_factory=dict)
 
 
+# A sealed seed is kept from its player, too, until its round is revealed.
+_REVEALED: Final = games.c.tournament_id.is_(None) | exists().where(
+    rounds.c.tournament_id == games.c.tournament_id,
+    rounds.c.number == games.c.round,
+    rounds.c.reveals_at <= func.now(),
+)
+
 HOLDINGS: Final = (
     Holding(
         players,
@@ -58,13 +79,19 @@ HOLDINGS: Final = (
         told=(
             *("id", "player_id", "created_at", "ended_at", "ply", "score", "hidden", "status"),
             *("ruleset", "spec", "seed", "log", "times"),
+            *("tournament_id", "entry_id", "round", "deal_no", "attempt", "deadline"),
+            *("verified", "named_player_id"),
         ),
-        # A seed that is kept from the player of a game in play is kept from them here too.
+        # A seed that is kept from the player of a game is kept from them here too.
         hidden={
-            "seed": case((games.c.hidden & games.c.ended_at.is_(None), null()), else_=games.c.seed)
+            "seed": case(
+                (games.c.hidden & (games.c.ended_at.is_(None) | ~_REVEALED), null()),
+                else_=games.c.seed,
+            )
         },
-        # A game in play is its player's alone: nobody could ever read it or end it.
-        removed=games.c.ended_at.is_(None),
+        # A game in play is its player's alone: nobody could ever read it or end it. But an attempt
+        # counts as it stands at its deadline.
+        removed=games.c.ended_at.is_(None) & games.c.tournament_id.is_(None),
     ),
     Holding(
         imports,
@@ -79,9 +106,78 @@ HOLDINGS: Final = (
         idempotency_keys.c.player_id,
         told=("player_id", "key", "created_at", "request_hash", "made_id"),
     ),
+    Holding(
+        tournaments,
+        tournaments.c.owner_id,
+        told=(
+            *("id", "owner_id", "created_at", "version", "title", "about"),
+            *("ruleset", "visibility", "entry_by", "capacity", "entry_opens_at", "entry_closes_at"),
+            *("attempts", "limit_ms", "scoring", "warm_up", "reveal", "series_id"),
+            *("published_at", "cancelled_at", "frozen_at", "finalised_at", "entries", "events"),
+            *("told_at", "rulings", "results", "cut"),
+        ),
+        # Others take part in it.
+        removed=false(),
+    ),
+    Holding(
+        roles,
+        roles.c.player_id,
+        told=("tournament_id", "player_id", "role", "given_at"),
+    ),
+    Holding(
+        invites,
+        invites.c.created_by,
+        told=(
+            *("tournament_id", "id", "created_at", "created_by", "expires_at", "revoked_at"),
+            *("uses", "used"),
+        ),
+        withheld={"hash": "it is good for nothing but to find the code"},
+        removed=false(),
+    ),
+    Holding(
+        entries,
+        entries.c.player_id,
+        told=(
+            *("tournament_id", "id", "player_id", "joined_at", "withdrawn_at", "version"),
+            *("reach", "invite_id", "address", "code_expires_at"),
+        ),
+        withheld={"code_hash": "it is good for nothing but to find the code"},
+        # Standings stay whole.
+        removed=false(),
+        erased={"address": null(), "code_hash": null(), "code_expires_at": null()},
+    ),
+    Holding(
+        rulings,
+        rulings.c.by_player,
+        told=(
+            *("tournament_id", "number", "at", "by_player", "kind", "entry_id"),
+            *("deal_no", "attempt", "round", "terms", "reason", "reversed_by"),
+        ),
+        removed=false(),
+    ),
+    Holding(
+        events,
+        events.c.by_player,
+        told=(
+            *("tournament_id", "number", "at", "kind", "public", "by_player"),
+            *("entry_id", "reason", "data"),
+        ),
+        removed=false(),
+    ),
 )
 """Every table that holds something of a person. A table or column of which nothing is said here
 cannot be added: a test compares."""
+
+
+IMPERSONAL: Final = frozenset(
+    {
+        "tournament_rounds",
+        "tournament_deals",
+        "tournament_standings",
+        "tournament_results",
+    }
+)
+"""Tables that name no person: of tournaments and of entries, whose player another table names."""
 
 
 def unclassified() -> Iterator[str]:
@@ -92,6 +188,6 @@ def unclassified() -> Iterator[str]:
         for name in (*holding.told, *holding.withheld)
     }
     for table in metadata.tables.values():
-        for column in table.c:
+        for column in table.c if table.name not in IMPERSONAL else ():
             if (table.name, column.name) not in said:
                 yield f"{table.name}.{column.name}"

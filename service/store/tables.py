@@ -6,12 +6,15 @@ that no indexed value changes while a game is played and each move is an update 
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     SmallInteger,
@@ -21,6 +24,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = MetaData(
     naming_convention={
@@ -78,6 +82,52 @@ games = Table(
     # One byte an entry; and the gaps between entries in ms, as engine.replay packs them.
     Column("log", LargeBinary, nullable=False),
     Column("times", LargeBinary, nullable=False),
+    # An attempt at a tournament's deal is a game with these, and ends at its deadline at the
+    # latest. None of them is set in any other game.
+    Column("tournament_id", Uuid),
+    Column("entry_id", Uuid),
+    Column("round", SmallInteger),
+    Column("deal_no", SmallInteger),
+    Column("attempt", SmallInteger),
+    Column("deadline", _Instant),
+    # The digest at which it was found valid; nothing, of length 0, if it was found invalid.
+    Column("verified", LargeBinary),
+    # The player whom the header names, if another one has taken the entry over.
+    Column("named_player_id", Uuid),
+    ForeignKeyConstraint(
+        ["tournament_id", "entry_id"], ["tournament_entries.tournament_id", "tournament_entries.id"]
+    ),
+    CheckConstraint(
+        "num_nulls(tournament_id, entry_id, round, deal_no, attempt, deadline) IN (0, 6)",
+        name="attempt_is_whole",
+    ),
+    CheckConstraint("deadline >= created_at", name="deadline_after_start"),
+    CheckConstraint("ended_at <= deadline", name="ends_by_deadline"),
+    Index(
+        "ix_games_tournament_id_entry_id_deal_no_attempt",
+        "tournament_id",
+        "entry_id",
+        "deal_no",
+        "attempt",
+        unique=True,
+        postgresql_where=text("tournament_id IS NOT NULL"),
+    ),
+    # Those that a deadline ends, or has ended.
+    Index(
+        "ix_games_tournament_id_deadline",
+        "tournament_id",
+        "deadline",
+        postgresql_where=text("tournament_id IS NOT NULL AND ended_at IS NULL"),
+    ),
+    # Those that are still to be verified.
+    Index(
+        "ix_games_tournament_id_id",
+        "tournament_id",
+        "id",
+        postgresql_where=text(
+            "tournament_id IS NOT NULL AND ended_at IS NOT NULL AND verified IS NULL"
+        ),
+    ),
     CheckConstraint("ply = length(log)", name="ply_is_length_of_log"),
     CheckConstraint("ended_at >= created_at", name="ends_after_start"),
     CheckConstraint(
@@ -130,4 +180,204 @@ idempotency_keys = Table(
     # Of the operation and the body: another body under the same key is refused.
     Column("request_hash", LargeBinary, nullable=False),
     Column("made_id", Uuid, nullable=False),
+)
+
+tournaments = Table(
+    "tournaments",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("owner_id", Uuid, ForeignKey("players.id"), nullable=False, index=True),
+    Column("created_at", _Instant, nullable=False),
+    # Of what is told below; what is edited names the one that was seen.
+    Column("version", Integer, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("about", Text, nullable=False),
+    Column("ruleset", Text, nullable=False),
+    Column("visibility", Text, nullable=False),
+    # Who may enter: anybody who sees it, or whoever has a code.
+    Column("entry_by", Text, nullable=False),
+    Column("capacity", Integer),
+    Column("entry_opens_at", _Instant, nullable=False),
+    Column("entry_closes_at", _Instant, nullable=False),
+    Column("attempts", SmallInteger, nullable=False),
+    # How long an attempt may take, at most; the round's end ends it too.
+    Column("limit_ms", BigInteger),
+    Column("scoring", JSONB, nullable=False),
+    Column("warm_up", Boolean, nullable=False),
+    # Whether seeds are told when a round is over, or when the host says so.
+    Column("reveal", Text, nullable=False),
+    Column("series_id", Uuid, index=True),
+    # Stored acts. All other states follow from instants.
+    Column("published_at", _Instant),
+    Column("cancelled_at", _Instant),
+    Column("frozen_at", _Instant),
+    Column("finalised_at", _Instant),
+    # Numbers, each changed only under this row's lock, in the transaction of what it counts.
+    Column("entries", Integer, nullable=False),
+    Column("events", Integer, nullable=False),
+    # Instant of the last event: events' instants never fall.
+    Column("told_at", _Instant, nullable=False),
+    Column("rulings", Integer, nullable=False),
+    Column("results", Integer, nullable=False),
+    # The last round of which it is settled who may play it.
+    Column("cut", SmallInteger, nullable=False),
+    CheckConstraint("visibility IN ('public', 'unlisted', 'private')", name="visibility_is_known"),
+    CheckConstraint("entry_by IN ('open', 'code')", name="entry_by_is_known"),
+    CheckConstraint("reveal IN ('closing', 'by-hand')", name="reveal_is_known"),
+    CheckConstraint("entry_closes_at > entry_opens_at", name="entry_ends_after_start"),
+    CheckConstraint("entries <= capacity", name="no_more_than_fit"),
+)
+
+rounds = Table(
+    "tournament_rounds",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("number", SmallInteger, primary_key=True),
+    Column("starts_at", _Instant, nullable=False),
+    Column("ends_at", _Instant, nullable=False),
+    # The last deadline of an attempt, which a ruling may put behind the end.
+    Column("closes_at", _Instant, nullable=False),
+    # From when on anybody may know its seeds.
+    Column("reveals_at", _Instant),
+    Column("cut_by", Text),
+    Column("cut_value", Integer),
+    CheckConstraint("ends_at > starts_at", name="ends_after_start"),
+    CheckConstraint("closes_at >= ends_at", name="closes_after_end"),
+    CheckConstraint("reveals_at > closes_at", name="reveals_after_close"),
+    CheckConstraint("(cut_by IS NULL) = (cut_value IS NULL)", name="cut_is_whole"),
+)
+
+deals = Table(
+    "tournament_deals",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("number", SmallInteger, primary_key=True),
+    Column("round", SmallInteger, nullable=False),
+    # False for a deal to warm up with.
+    Column("counts", Boolean, nullable=False),
+    # Drawn when the tournament is published.
+    Column("seed", Text),
+    ForeignKeyConstraint(
+        ["tournament_id", "round"], ["tournament_rounds.tournament_id", "tournament_rounds.number"]
+    ),
+)
+
+roles = Table(
+    "tournament_roles",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("player_id", Uuid, ForeignKey("players.id"), primary_key=True, index=True),
+    Column("role", Text, nullable=False),
+    Column("given_at", _Instant, nullable=False),
+    CheckConstraint("role IN ('director', 'viewer')", name="role_is_known"),
+)
+
+invites = Table(
+    "tournament_invites",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("id", Uuid, primary_key=True),
+    Column("created_at", _Instant, nullable=False),
+    Column("created_by", Uuid, nullable=False),
+    Column("expires_at", _Instant),
+    Column("revoked_at", _Instant),
+    # Labelled SHA-256 of the code, which is stored nowhere.
+    Column("hash", LargeBinary, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("used", Integer, nullable=False),
+    UniqueConstraint("tournament_id", "hash"),
+    CheckConstraint("used BETWEEN 0 AND uses", name="no_more_uses"),
+)
+
+entries = Table(
+    "tournament_entries",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("id", Uuid, primary_key=True),
+    Column("player_id", Uuid, ForeignKey("players.id"), nullable=False, index=True),
+    Column("joined_at", _Instant, nullable=False),
+    Column("withdrawn_at", _Instant),
+    # Grows with whatever its standings follow from.
+    Column("version", Integer, nullable=False),
+    # The last round that it may play.
+    Column("reach", SmallInteger, nullable=False),
+    Column("invite_id", Uuid),
+    # Keyed hash of the address from which it joined: equal ones can be told, and no more.
+    Column("address", LargeBinary),
+    # By which another player may take it over, once: labelled SHA-256, and until when.
+    Column("code_hash", LargeBinary),
+    Column("code_expires_at", _Instant),
+    UniqueConstraint("tournament_id", "player_id"),
+)
+
+standings = Table(
+    "tournament_standings",
+    metadata,
+    Column("tournament_id", Uuid, primary_key=True),
+    # Whether it is kept as it was when the tournament was frozen.
+    Column("frozen", Boolean, primary_key=True),
+    # 0 for all rounds together.
+    Column("round", SmallInteger, primary_key=True),
+    Column("entry_id", Uuid, primary_key=True),
+    # As engine.standings makes it; a byte that is above them all for an entry without a rank.
+    Column("key", LargeBinary, nullable=False),
+    # The total and the cells, as they are told.
+    Column("told", JSONB, nullable=False),
+    Index(
+        "ix_tournament_standings_tournament_id_frozen_round_key_entry_id",
+        "tournament_id",
+        "frozen",
+        "round",
+        "key",
+        "entry_id",
+    ),
+)
+
+rulings = Table(
+    "tournament_rulings",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("at", _Instant, nullable=False),
+    Column("by_player", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("entry_id", Uuid),
+    Column("deal_no", SmallInteger),
+    Column("attempt", SmallInteger),
+    Column("round", SmallInteger),
+    Column("terms", JSONB, nullable=False),
+    Column("reason", Text, nullable=False),
+    # The ruling that takes this one back.
+    Column("reversed_by", Integer),
+    ForeignKeyConstraint(
+        ["tournament_id", "entry_id"], ["tournament_entries.tournament_id", "tournament_entries.id"]
+    ),
+)
+
+events = Table(
+    "tournament_events",
+    metadata,
+    # Every act, in order: what is audited, told live and sent to others.
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("at", _Instant, nullable=False),
+    Column("kind", Text, nullable=False),
+    # Whether anybody may see it who may see the tournament; the host sees all.
+    Column("public", Boolean, nullable=False),
+    Column("by_player", Uuid),
+    Column("entry_id", Uuid),
+    Column("reason", Text),
+    Column("data", JSONB, nullable=False),
+)
+
+results = Table(
+    "tournament_results",
+    metadata,
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("at", _Instant, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    # Canonical JSON, never changed.
+    Column("document", Text, nullable=False),
+    Column("signature", Text, nullable=False),
 )

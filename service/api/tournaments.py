@@ -1,0 +1,536 @@
+"""The operations on tournaments: each reads the request and calls one use case."""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from flask import Response, request
+
+from service import access, tournament_view, view
+from service.api import schemas
+from service.api import tournament_schemas as shapes
+from service.api.framework import (
+    Blueprint,
+    answer,
+    database,
+    given_key,
+    run,
+    seen_version,
+    settings,
+    tagged,
+)
+from service.api.lists import linked, place
+from service.engine.replay import canonical
+from service.engine.standings import Cut, Scoring, scoring_of
+from service.games import draw_seed
+from service.store.database import new_id
+from service.tournaments import entering, feed, hosting, pages, settling
+from service.tournaments.model import (
+    JOIN,
+    MAX_DEALS,
+    ORGANISE,
+    STAFF,
+    BadTournamentError,
+    Plan,
+    Seen,
+    Stage,
+    look,
+)
+from service.view import Json
+
+tournaments = Blueprint(
+    "Tournaments", __name__, description="Sealed deals that all play alike, and their standings."
+)
+
+_FOUND: Final = ("not-found",)
+_HOSTS: Final = (*_FOUND, "role-missing", "wrong-state")
+_ADDRESS_LABEL: Final = b"royal-rendezvous/address/1\0"
+
+
+def settled(tournament_id: UUID, act: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what a use case gives once all that is due is written.
+
+    What it gives is a :class:`Seen`, or something that has one as `seen` or comes first in it.
+    """
+    found = run(act, tournament_id, *args, **options)
+    if _seen(found).due:
+        settling.settle(database(), tournament_id)
+        found = run(act, tournament_id, *args, **options)
+    return found
+
+
+def _seen(found: Any) -> Seen:
+    if isinstance(found, Seen):
+        return found
+    seen = found[0] if isinstance(found, tuple) else found.seen
+    assert isinstance(seen, Seen)  # noqa: S101 - for the type checker
+    return seen
+
+
+def acted(tournament_id: UUID, act: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what an act gives, done once all that is due is written."""
+    if run(settling.is_due, tournament_id):
+        settling.settle(database(), tournament_id)
+    return run(act, tournament_id, *args, transaction=True, **options)
+
+
+def _shown(seen: Seen, status: int = 200) -> Response:
+    told = tournament_view.tournament(seen, entering.conditions(seen), settings().events_at)
+    response = tagged(told, version=seen.tournament.version)
+    if status != 200:  # noqa: PLR2004
+        response.status_code = status
+        response.headers["Location"] = tournament_view.path(seen.tournament.id)
+    return response
+
+
+def _ms(value: int | None) -> timedelta | None:
+    return timedelta(milliseconds=value) if value else None
+
+
+def _stages(rounds: list[Json]) -> tuple[Stage, ...]:
+    return tuple(
+        Stage(
+            one["starts_at"],
+            one["ends_at"],
+            one["deals"],
+            Cut(one["cut"]["by"], one["cut"]["value"]) if "cut" in one else None,
+        )
+        for one in rounds
+    )
+
+
+def _scoring(value: Json | None) -> Scoring:
+    try:
+        return Scoring() if value is None else scoring_of(value)
+    except ValueError as error:
+        raise BadTournamentError("/scoring/keys", str(error)) from error
+
+
+def _plan(body: Json) -> Callable[[datetime], Plan]:
+    entry, stages = body["entry"], _stages(body["rounds"])
+    scoring = _scoring(body.get("scoring"))
+
+    def plan(now: datetime) -> Plan:
+        return Plan(
+            title=body["title"],
+            about=body["about"],
+            ruleset=body["ruleset"],
+            visibility=body["visibility"],
+            entry_by=entry.get("by", "open"),
+            capacity=entry.get("capacity"),
+            entry_opens_at=entry.get("opens_at", min(now, stages[0].starts_at)),
+            entry_closes_at=entry.get("closes_at", stages[0].ends_at),
+            attempts=body["attempts"],
+            limit=_ms(body.get("limit_ms")),
+            scoring=scoring,
+            warm_up=body["warm_up"],
+            reveal=body["reveal"],
+            stages=stages,
+        )
+
+    return plan
+
+
+def _change(body: Json) -> Callable[[Plan], Plan]:
+    same = ("title", "about", "ruleset", "visibility", "attempts", "warm_up", "reveal")
+    values: Json = {name: body[name] for name in same if name in body}
+    entry = body.get("entry", {})
+    for given, name in (
+        ("by", "entry_by"),
+        ("opens_at", "entry_opens_at"),
+        ("closes_at", "entry_closes_at"),
+    ):
+        if given in entry:
+            values[name] = entry[given]
+    if "capacity" in entry:
+        values["capacity"] = entry["capacity"] or None
+    if "limit_ms" in body:
+        values["limit"] = _ms(body["limit_ms"])
+    if "scoring" in body:
+        values["scoring"] = _scoring(body["scoring"])
+    if "rounds" in body:
+        values["stages"] = _stages(body["rounds"])
+    return lambda plan: replace(plan, **values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a loaded body in a form that is the same for all bodies that mean the same."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return view.instant(value) if isinstance(value, datetime) else value
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments",
+    "createTournament",
+    "Make a tournament",
+    shapes.Tournament,
+    status=201,
+    headers=("Location",),
+    body=shapes.NewTournament,
+    bearer="needed",
+    needs=ORGANISE,
+    keyed=True,
+    fails=("bad-tournament",),
+)
+def create_tournament(body: Json) -> Response:
+    """Make a draft, which only its hosts see: nothing is fixed before it is published.
+
+    With an `Idempotency-Key` it is safe to repeat.
+    """
+    key = given_key("createTournament", canonical(_plain(body)))
+    seen = run(hosting.create, _plan(body), tournament_id=new_id(), key=key, transaction=True)
+    return _shown(seen, 201)
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments",
+    "listTournaments",
+    "Tournaments",
+    shapes.TournamentList,
+    headers=("Link",),
+    query=shapes.TournamentQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=("unknown-cursor",),
+)
+def list_tournaments(query: Json) -> Response:
+    """Tournaments, those made last first: the public ones, or one's own.
+
+    `Link: <...>; rel="next"` leads on to older ones and `rel="prev"` back, while there are any.
+    """
+    filters = {name: value for name, value in query.items() if name not in {"cursor", "limit"}}
+    if "series" in filters:
+        filters["series"] = UUID(filters["series"])
+    page = run(hosting.list_tournaments, limit=query["limit"], place=place(), **filters)
+    told = {"tournaments": [tournament_view.summary(one) for one in page.items]}
+    return linked(answer(told), page)
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>",
+    "getTournament",
+    "One tournament",
+    shapes.Tournament,
+    headers=("ETag",),
+    bearer="taken",
+    needs=access.READ,
+    fails=_FOUND,
+)
+def get_tournament(tournament_id: UUID) -> Response:
+    """A tournament as the viewer sees it: where it is, what it commits to, whether they may enter.
+
+    The `ETag` is what `If-Match` of a change must carry.
+    """
+    return _shown(settled(tournament_id, look))
+
+
+@tournaments.operation(
+    "PATCH",
+    "/v1/tournaments/<uuid:tournament_id>",
+    "editTournament",
+    "Change a tournament",
+    shapes.Tournament,
+    headers=("ETag",),
+    body=shapes.TournamentChange,
+    bearer="needed",
+    needs=ORGANISE,
+    matched=True,
+    fails=(*_HOSTS, "bad-tournament"),
+)
+def edit_tournament(body: Json, tournament_id: UUID) -> Response:
+    """Change what is told of a tournament.
+
+    A draft may be changed in all. Once it is published, what attempts depend on is fixed: ruleset,
+    deals, attempts, limit, scoring, cuts, reveal. A round's start may move until it has come, its
+    end until it has passed; open attempts then end by the new one.
+
+    `If-Match` must carry the `ETag` of the tournament as it was seen.
+    """
+    seen = acted(tournament_id, hosting.edit, seen_version(), _change(body), body.get("reason"))
+    return _shown(seen)
+
+
+def _host(
+    name: str,
+    verb: str,
+    summary: str,
+    act: Callable[..., Seen],
+    text: str,
+    **options: Any,
+) -> None:
+    """Add an operation by which hosts do something that needs no more than to be said."""
+
+    def perform(tournament_id: UUID) -> Response:
+        return _shown(acted(tournament_id, act))
+
+    perform.__name__, perform.__doc__ = name, text
+    tournaments.operation(
+        "POST",
+        f"/v1/tournaments/<uuid:tournament_id>/{verb}",
+        name,
+        summary,
+        shapes.Tournament,
+        headers=("ETag",),
+        bearer="needed",
+        needs=ORGANISE,
+        fails=_HOSTS,
+        **options,
+    )(perform)
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/publish",
+    "publishTournament",
+    "Publish a tournament",
+    shapes.Tournament,
+    headers=("ETag",),
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def publish_tournament(tournament_id: UUID) -> Response:
+    """Publish a draft: its deals are drawn and sealed, and commitments to them are public.
+
+    It is safe to repeat.
+    """
+    seeds = [draw_seed() for _ in range(MAX_DEALS + 1)]
+    return _shown(acted(tournament_id, hosting.publish, seeds))
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/cancel",
+    "cancelTournament",
+    "Call a tournament off",
+    shapes.Tournament,
+    headers=("ETag",),
+    body=shapes.WithReason,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def cancel_tournament(body: Json, tournament_id: UUID) -> Response:
+    """Call a tournament off, whatever has been played. It cannot be taken back; safe to repeat."""
+    return _shown(acted(tournament_id, hosting.cancel, body["reason"]))
+
+
+_host(
+    "freezeStandings",
+    "freeze",
+    "Freeze the standings",
+    hosting.freeze,
+    "Keep the standings that others see as they are now. Play goes on. It is safe to repeat.",
+)
+_host(
+    "unfreezeStandings",
+    "unfreeze",
+    "Show the standings again",
+    hosting.unfreeze,
+    "Show the standings as they are again. It is safe to repeat.",
+)
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/rounds/<int:number>/reveal",
+    "revealRound",
+    "Reveal a round's deals",
+    shapes.Tournament,
+    headers=("ETag",),
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def reveal_round(tournament_id: UUID, number: int) -> Response:
+    """Let everybody know the seeds of a round in which nothing can change. It is safe to repeat.
+
+    Only where `reveal` is `by-hand`; else they are known as soon as the round has closed.
+    """
+    return _shown(acted(tournament_id, hosting.reveal, number))
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/entries",
+    "enterTournament",
+    "Enter a tournament",
+    shapes.Entry,
+    status=201,
+    headers=("Location",),
+    body=shapes.Entering,
+    bearer="needed",
+    needs=JOIN,
+    fails=(*_FOUND, "entry-closed", "tournament-full", "invite-invalid"),
+)
+def enter_tournament(body: Json, tournament_id: UUID) -> Response:
+    """Enter, or be told the entry that one has: it is safe to repeat.
+
+    The tournament's `conditions` tell beforehand what would refuse one.
+    """
+    code = body.get("code")
+    seen, own = acted(
+        tournament_id,
+        entering.join,
+        entry_id=new_id(),
+        code=None if code is None else code.upper(),
+        address=_address(tournament_id),
+    )
+    response = answer(tournament_view.entry(seen, own, []), 201)
+    response.headers["Location"] = f"{tournament_view.path(tournament_id)}/entries/me"
+    return response
+
+
+def _address(tournament_id: UUID) -> bytes:
+    """Return a keyed hash of the client's address: equal ones can be told, and no more."""
+    named = _ADDRESS_LABEL + (request.remote_addr or "").encode()
+    return hmac.digest(tournament_id.bytes, named, hashlib.sha256)[:16]
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/entries/me",
+    "getMyEntry",
+    "My entry",
+    shapes.Entry,
+    bearer="needed",
+    needs=access.READ,
+    fails=(*_FOUND, "not-entered"),
+)
+def get_my_entry(tournament_id: UUID) -> Response:
+    """One's own entry, with the attempts made and left at each deal."""
+    return answer(tournament_view.entry(*settled(tournament_id, entering.read_own)))
+
+
+@tournaments.operation(
+    "DELETE",
+    "/v1/tournaments/<uuid:tournament_id>/entries/me",
+    "leaveTournament",
+    "Withdraw my entry",
+    None,
+    status=204,
+    bearer="needed",
+    needs=JOIN,
+    fails=(*_FOUND, "not-entered", "wrong-state"),
+)
+def leave_tournament(tournament_id: UUID) -> Response:
+    """Withdraw: the entry keeps its games, loses its rank and frees its place. Safe to repeat."""
+    acted(tournament_id, entering.leave)
+    return Response(status=204)
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/attempts",
+    "startAttempt",
+    "Start an attempt",
+    schemas.Game,
+    status=201,
+    headers=("Location",),
+    body=shapes.Attempting,
+    bearer="needed",
+    needs=JOIN,
+    fails=(
+        *_FOUND,
+        "not-entered",
+        "deal-closed",
+        "not-through",
+        "attempts-used",
+        "broken-log",
+    ),
+)
+def start_attempt(body: Json, tournament_id: UUID) -> Response:
+    """Start an attempt at a deal: a game, played like any other until its deadline at the latest.
+
+    An open attempt at the deal is returned as it stands, so it is safe to repeat. One that was
+    started counts, however little of it is played.
+    """
+    state = acted(tournament_id, entering.start, body["deal"], new_id())
+    response = answer(view.game(state, settings().events_at), 201)
+    response.headers["Location"] = f"{view.ROOT}/games/{state.record.id}"
+    return response
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/standings",
+    "getStandings",
+    "Standings",
+    shapes.Standings,
+    headers=("Link",),
+    query=shapes.StandingsQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_FOUND, "role-missing", "unknown-cursor"),
+)
+def get_standings(query: Json, tournament_id: UUID) -> Response:
+    """A page of the standings, the best first; ranks are exact as of the instant that is told.
+
+    `Link: <...>; rel="next"` leads on and `rel="prev"` back, while there are rows on that side.
+    """
+    board = settled(
+        tournament_id,
+        pages.board,
+        number=query["number"],
+        live=query["view"] == "live",
+        limit=query["limit"],
+        place=place(),
+    )
+    return linked(answer(tournament_view.board(board)), board.page)
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/standings/around",
+    "getStandingsAround",
+    "Standings around an entry",
+    shapes.Standings,
+    query=shapes.AroundQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_FOUND, "role-missing", "not-entered", "token-missing"),
+)
+def get_standings_around(query: Json, tournament_id: UUID) -> Response:
+    """An entry's place, one's own if not told whose, with those just before and after it."""
+    entry = query.get("entry")
+    board = settled(
+        tournament_id,
+        pages.around,
+        number=query["number"],
+        live=query["view"] == "live",
+        each=query["each"],
+        entry=None if entry is None else UUID(entry),
+    )
+    return answer(tournament_view.board(board))
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/events",
+    "listTournamentEvents",
+    "What was done",
+    shapes.HappeningList,
+    query=shapes.EventQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=_FOUND,
+)
+def list_events(query: Json, tournament_id: UUID) -> Response:
+    """Everything that was done or came about, in order: who, when and why.
+
+    Who did it is told to the hosts alone, and so are some events.
+    """
+    seen, found = settled(tournament_id, feed.read, after=query["after"], limit=query["limit"])
+    hosts = seen.role in STAFF
+    told = [tournament_view.happening(one, hosts=hosts) for one in found]
+    return answer({"events": told})

@@ -1,0 +1,217 @@
+"""What a client sees of a tournament: JSON-ready values in which sealed seeds have no place."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from service.engine.standings import scoring_json
+from service.games import Record
+from service.tournaments.entering import Condition
+from service.tournaments.feed import Happening
+from service.tournaments.hosting import Summary
+from service.tournaments.model import MAX_ATTEMPTS, Own, Seen, Tournament
+from service.tournaments.pages import Board, Row
+from service.view import ROOT, Json, instant
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def path(tournament: Any) -> str:
+    """Return the path of a tournament, given by its id."""
+    return f"{ROOT}/tournaments/{tournament}"
+
+
+def tournament(seen: Seen, conditions: Sequence[Condition], events_at: str) -> Json:
+    """Return a tournament as its viewer sees it.
+
+    Args:
+        seen: The tournament.
+        conditions: What has to be so for the viewer to enter.
+        events_at: The URL below which live events are.
+    """
+    one, plan = seen.tournament, seen.tournament.plan
+    at = path(one.id)
+    acts = {
+        "published_at": one.course.published_at,
+        "frozen_at": one.frozen_at,
+        "finalised_at": one.course.finalised_at,
+        "cancelled_at": one.course.cancelled_at,
+    }
+    return {
+        "id": str(one.id),
+        "version": one.version,
+        "state": seen.state,
+        "title": plan.title,
+        **({"about": plan.about} if plan.about else {}),
+        "owner": {"id": str(one.owner), "name": seen.owner},
+        "created_at": instant(one.created_at),
+        **{name: instant(value) for name, value in acts.items() if value is not None},
+        **({} if one.series is None else {"series": str(one.series)}),
+        "ruleset": plan.ruleset,
+        "visibility": plan.visibility,
+        "entry": {
+            "by": plan.entry_by,
+            "opens_at": instant(plan.entry_opens_at),
+            "closes_at": instant(plan.entry_closes_at),
+            **({} if plan.capacity is None else {"capacity": plan.capacity}),
+            "entries": one.entries,
+        },
+        "attempts": plan.attempts,
+        **({} if plan.limit is None else {"limit_ms": plan.limit // _MILLISECOND}),
+        "scoring": scoring_json(plan.scoring),
+        "warm_up": plan.warm_up,
+        "reveal": plan.reveal,
+        "rounds": _rounds(seen),
+        "results": one.results,
+        "conditions": [
+            {"name": one.name, "met": one.met, "detail": one.detail} for one in conditions
+        ],
+        **({} if seen.role is None else {"role": seen.role}),
+        **({} if seen.own is None else {"own_entry": str(seen.own.id)}),
+        "links": {
+            "self": at,
+            "entries": f"{at}/entries",
+            "attempts": f"{at}/attempts",
+            "standings": f"{at}/standings",
+            "acts": f"{at}/events",
+            "events": f"{events_at}{at}/events",
+        },
+    }
+
+
+def _rounds(seen: Seen) -> list[Json]:
+    one = seen.tournament
+    return [
+        {
+            "number": of.number,
+            "state": of.state(seen.now),
+            "starts_at": instant(of.starts_at),
+            "ends_at": instant(of.ends_at),
+            "closes_at": instant(of.closes_at),
+            **({} if of.reveals_at is None else {"reveals_at": instant(of.reveals_at)}),
+            **(
+                {} if stage.cut is None else {"cut": {"by": stage.cut.by, "value": stage.cut.value}}
+            ),
+            "deals": [_deal(seen, one, deal) for deal in one.deals if deal.round == of.number],
+        }
+        for of, stage in zip(one.course.rounds, one.plan.stages, strict=True)
+    ]
+
+
+def _deal(seen: Seen, one: Tournament, deal: Any) -> Json:
+    commitment, seed = one.commitment(deal), one.revealed(deal, seen.now)
+    return {
+        "number": deal.number,
+        "counts": deal.counts,
+        **({} if commitment is None else {"commitment": commitment}),
+        **({} if seed is None else {"seed": seed}),
+    }
+
+
+def summary(one: Summary) -> Json:
+    """Return a tournament as lists give it."""
+    return {
+        "id": str(one.id),
+        "title": one.title,
+        "ruleset": one.ruleset,
+        "state": one.state,
+        "entries": one.entries,
+        **({} if one.capacity is None else {"capacity": one.capacity}),
+        "starts_at": instant(one.starts_at),
+        "ends_at": instant(one.ends_at),
+        "links": {"self": path(one.id)},
+    }
+
+
+def entry(seen: Seen, own: Own, attempts: Sequence[Record]) -> Json:
+    """Return the viewer's own entry, with what it has played and may still play."""
+    one = seen.tournament
+    by_deal: dict[int, list[Record]] = {deal.number: [] for deal in one.deals}
+    for record in attempts:
+        by_deal[record.deal_no or 0].append(record)
+    return {
+        "id": str(own.id),
+        "tournament": str(one.id),
+        "joined_at": instant(own.joined_at),
+        **({} if own.withdrawn_at is None else {"withdrawn_at": instant(own.withdrawn_at)}),
+        "status": (
+            "withdrawn" if own.withdrawn_at else "disqualified" if own.disqualified else "active"
+        ),
+        "plays_up_to_round": own.reach,
+        "deals": [
+            {
+                "number": deal.number,
+                "round": deal.round,
+                "attempts": _counts(seen, deal.counts, by_deal[deal.number]),
+                "games": [_attempt(record) for record in by_deal[deal.number]],
+            }
+            for deal in one.deals
+        ],
+        "links": {"self": f"{path(one.id)}/entries/me"},
+    }
+
+
+def _counts(seen: Seen, counts: bool, made: Sequence[Record]) -> Json:  # noqa: FBT001
+    allowed = seen.tournament.plan.attempts if counts else MAX_ATTEMPTS
+    finished = sum(1 for record in made if record.ended_at is not None)
+    return {
+        "allowed": allowed,
+        "started": len(made),
+        "finished": finished,
+        "left": max(0, allowed - len(made)),
+    }
+
+
+def _attempt(record: Record) -> Json:
+    return {
+        "id": str(record.id),
+        "attempt": record.attempt,
+        "status": record.status or "playing",
+        **({} if record.score is None else {"score": record.score}),
+        "created_at": instant(record.created_at),
+        **({} if record.deadline is None else {"deadline": instant(record.deadline)}),
+        **({} if record.ended_at is None else {"ended_at": instant(record.ended_at)}),
+        "links": {"self": f"{ROOT}/games/{record.id}"},
+    }
+
+
+def board(of: Board) -> Json:
+    """Return a part of the standings."""
+    return {
+        "tournament": str(of.seen.tournament.id),
+        "round": of.round,
+        "view": "frozen" if of.frozen else "live",
+        "as_of": instant(of.as_of if not of.frozen else of.seen.tournament.frozen_at or of.as_of),
+        **({} if of.frozen else {"event": of.event}),
+        "scoring": scoring_json(of.seen.tournament.plan.scoring),
+        "rows": [_row(row) for row in of.page.items],
+    }
+
+
+def _row(row: Row) -> Json:
+    return {
+        "entry": str(row.entry),
+        "player": {"id": str(row.player), "name": row.name},
+        **({} if row.rank is None else {"rank": row.rank}),
+        "position": row.position,
+        **row.told,
+    }
+
+
+def happening(of: Happening, *, hosts: bool) -> Json:
+    """Return an event.
+
+    Args:
+        of: The event.
+        hosts: Whether the viewer hosts the tournament: who else did something is theirs to know.
+    """
+    return {
+        "number": of.number,
+        "at": instant(of.at),
+        "kind": of.kind,
+        **({"public": of.public} if hosts else {}),
+        **({} if of.by is None or not hosts else {"by": str(of.by)}),
+        **({} if of.entry is None else {"entry": str(of.entry)}),
+        **({} if of.reason is None else {"reason": of.reason}),
+        **({"data": of.data} if of.data else {}),
+    }

@@ -1,0 +1,534 @@
+"""What hosts do: make, edit, publish, call off, freeze, reveal; and lists of tournaments."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from sqlalchemy import (
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from service import access, lists, repeats
+from service.engine.standings import (
+    scoring_json,
+)
+from service.lists import Page, Place
+from service.repeats import Key
+from service.schedule import State
+from service.store import tables
+from service.store.database import Instant
+from service.tournaments.model import (
+    COURSE,
+    DEALS,
+    DIRECTORS,
+    GAME,
+    ORGANISE,
+    OWNERS,
+    TOURNAMENT,
+    Event,
+    Json,
+    Plan,
+    Seen,
+    Stage,
+    StaleVersionError,
+    Tournament,
+    WrongStateError,
+    hold,
+    look,
+    parse,
+    reveals_at,
+    store,
+    tell,
+)
+
+
+def create(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    plan: Callable[[datetime], Plan],
+    *,
+    tournament_id: UUID,
+    series: UUID | None = None,
+    key: Key | None = None,
+) -> Seen:
+    """Make a tournament, a draft that only its owner sees, and return it.
+
+    Args:
+        connection: In a transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        plan: Gives what it is to be, from the request's instant.
+        tournament_id: A new UUIDv7.
+        series: What it has in common with others that were made together.
+        key: What the client sent so that it may ask again.
+
+    Raises:
+        BadTournamentError: The plan makes no sense.
+        KeyReusedError: The key was sent with another request.
+    """
+    now, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, *ORGANISE)
+    if key is not None:
+        made = repeats.claim(connection, now, who.player, key, tournament_id)
+        if made != tournament_id:
+            return look(connection, instant, token, made, ORGANISE)
+    planned = plan(now)
+    planned.check()
+    connection.execute(
+        upsert(tables.tournaments).on_conflict_do_nothing(),
+        {
+            "id": tournament_id,
+            "owner_id": who.player,
+            "created_at": now,
+            "series_id": series,
+            "version": 1,
+            "told_at": now,
+            "cut": planned.reach,
+            **dict.fromkeys(("entries", "events", "rulings", "results"), 0),
+            **_values(planned),
+        },
+    )
+    _write_rounds(connection, tournament_id, planned)
+    tell(connection, tournament_id, now, Event("created", who.player, public=False))
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+def _values(plan: Plan) -> Json:
+    return {
+        **{
+            name: getattr(plan, name)
+            for name in (
+                *("title", "about", "ruleset", "visibility", "entry_by", "capacity"),
+                *("entry_opens_at", "entry_closes_at", "attempts", "warm_up", "reveal"),
+            )
+        },
+        "limit_ms": None if plan.limit is None else plan.limit // timedelta(milliseconds=1),
+        "scoring": scoring_json(plan.scoring),
+    }
+
+
+def _write_rounds(connection: Connection, tournament: UUID, plan: Plan) -> None:
+    """Write a draft's rounds and deals in place of those that it has."""
+    for gone in (tables.deals, tables.rounds):
+        connection.execute(delete(gone).where(gone.c.tournament_id == tournament))
+    rounds = [
+        {
+            "tournament_id": tournament,
+            "number": number,
+            "starts_at": stage.starts_at,
+            "ends_at": stage.ends_at,
+            "closes_at": stage.ends_at,
+            "reveals_at": reveals_at(plan, stage.ends_at),
+            "cut_by": stage.cut.by if stage.cut else None,
+            "cut_value": stage.cut.value if stage.cut else None,
+        }
+        for number, stage in enumerate(plan.stages, 1)
+    ]
+    connection.execute(insert(tables.rounds), rounds)
+    dealt = [
+        (number, True) for number, stage in enumerate(plan.stages, 1) for _ in range(stage.deals)
+    ]
+    if plan.warm_up:
+        dealt.append((1, False))
+    connection.execute(
+        insert(tables.deals),
+        [
+            {"tournament_id": tournament, "number": number, "round": of, "counts": counts}
+            for number, (of, counts) in enumerate(dealt, 1)
+        ],
+    )
+
+
+PINNED: Final = ("ruleset", "attempts", "limit", "scoring", "warm_up", "reveal")
+"""What nobody changes any more once a tournament is published."""
+
+
+def edit(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    version: int,
+    change: Callable[[Plan], Plan],
+    reason: str | None,
+) -> Seen:
+    """Change what a tournament is to be and return it.
+
+    Once it is published, what attempts depend on stays. Instants of rounds may move as long as
+    nothing that has happened is undone by it: a start that has been, or an end before now. Open
+    attempts then end when they would if they had been started under the new end.
+
+    Args:
+        connection: In a transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        tournament_id: The tournament.
+        version: The version that the client saw.
+        change: Makes the new plan of the old one.
+        reason: Why, for those who take part.
+
+    Raises:
+        StaleVersionError: It has changed since.
+        WrongStateError: It cannot be changed so any more.
+        BadTournamentError: The new plan makes no sense.
+    """
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    old, now = seen.tournament, seen.now
+    if old.version != version:
+        raise StaleVersionError(f"the tournament is at version {old.version}, not at {version}")
+    if seen.state in {"final", "cancelled"}:
+        raise WrongStateError(f"the tournament is {seen.state}")
+    plan = change(old.plan)
+    plan.check()
+    if old.course.published_at is None:
+        connection.execute(
+            update(tables.tournaments)
+            .where(TOURNAMENT.id == tournament_id)
+            .values(cut=plan.reach, **_values(plan))
+        )
+        _write_rounds(connection, tournament_id, plan)
+    else:
+        _check_published(old, plan, now)
+        connection.execute(
+            update(tables.tournaments).where(TOURNAMENT.id == tournament_id).values(**_values(plan))
+        )
+        for round_, stage in zip(old.course.rounds, plan.stages, strict=True):
+            if (round_.starts_at, round_.ends_at) != (stage.starts_at, stage.ends_at):
+                _move_round(connection, tournament_id, plan, round_.number, stage, now)
+    data = {"changed": [name for name in _SHOWN if getattr(plan, name) != getattr(old.plan, name)]}
+    public = old.course.published_at is not None
+    told = Event("edited", who.player, reason=reason, public=public, data=data)
+    tell(connection, tournament_id, now, told, version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+_SHOWN: Final = tuple(Plan.__slots__)
+
+
+def _check_published(old: Tournament, plan: Plan, now: datetime) -> None:
+    for name in PINNED:
+        if getattr(plan, name) != getattr(old.plan, name):
+            raise WrongStateError(f"{name} is fixed since the tournament was published")
+    if plan.capacity is not None and plan.capacity < old.entries:
+        raise WrongStateError(f"there are {old.entries} entries already")
+    same = [(one.deals, one.cut) for one in plan.stages]
+    if same != [(one.deals, one.cut) for one in old.plan.stages]:
+        raise WrongStateError("rounds, deals and cuts are fixed since the tournament was published")
+    for n, (before, after) in enumerate(zip(old.plan.stages, plan.stages, strict=True)):
+        if before.starts_at != after.starts_at and min(before.starts_at, after.starts_at) <= now:
+            raise WrongStateError(f"round {n + 1} has started, or would have before now")
+        if before.ends_at != after.ends_at:
+            if before.ends_at <= now:
+                raise WrongStateError(f"round {n + 1} has ended")
+            if after.ends_at <= now:
+                raise WrongStateError(f"round {n + 1} would have ended before now")
+
+
+def _move_round(
+    connection: Connection,
+    tournament: UUID,
+    plan: Plan,
+    number: int,
+    stage: Stage,
+    now: datetime,
+) -> None:
+    """Write a round's new instants, and the deadlines of its open attempts by the same rule."""
+    connection.execute(
+        _MOVE_DEADLINES,
+        {
+            "tournament": tournament,
+            "number": number,
+            "ends_at": stage.ends_at,
+            "limit": plan.limit,
+            "now": now,
+        },
+    )
+    write_closing(connection, tournament, plan, number, stage.starts_at, stage.ends_at)
+
+
+def write_closing(
+    connection: Connection,
+    tournament: UUID,
+    plan: Plan,
+    number: int,
+    starts_at: datetime,
+    ends_at: datetime,
+) -> None:
+    """Write a round's instants, with the last deadline of its attempts and the reveal after it."""
+    latest = connection.execute(
+        select(func.max(GAME.deadline)).where(
+            GAME.tournament_id == tournament, GAME.round == number, GAME.ended_at.is_(None)
+        )
+    ).scalar_one()
+    closes_at = ends_at if latest is None else max(latest, ends_at)
+    connection.execute(
+        update(tables.rounds)
+        .where(tables.rounds.c.tournament_id == tournament, tables.rounds.c.number == number)
+        .values(
+            starts_at=starts_at,
+            ends_at=ends_at,
+            closes_at=closes_at,
+            reveals_at=reveals_at(plan, closes_at),
+        )
+    )
+
+
+_MOVE_DEADLINES: Final = text("""
+UPDATE games SET deadline = greatest(
+    CAST(:now AS timestamptz), least(created_at + CAST(:limit AS interval), :ends_at)
+)
+WHERE tournament_id = :tournament AND round = :number AND ended_at IS NULL
+""")
+
+
+def publish(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    seeds: Sequence[str],
+) -> Seen:
+    """Publish a draft: its deals are drawn, and what it commits to is public from now on.
+
+    Args:
+        connection: In a transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        tournament_id: The tournament.
+        seeds: At least MAX_DEALS + 1 new seeds.
+
+    Raises:
+        WrongStateError: It is published already, or its first round would be over.
+    """
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    tournament = seen.tournament
+    if tournament.course.published_at is not None:
+        return seen
+    if seen.state != "draft":
+        raise WrongStateError(f"the tournament is {seen.state}")
+    if tournament.course.rounds[0].ends_at <= seen.now:
+        raise WrongStateError("its first round would be over: move it first")
+    connection.execute(
+        update(tables.deals)
+        .where(tables.deals.c.tournament_id == tournament_id)
+        .where(tables.deals.c.number == bindparam("of"))
+        .values(seed=bindparam("drawn")),
+        [{"of": one.number, "drawn": seed} for one, seed in zip(tournament.deals, seeds)],  # noqa: B905
+    )
+    store(connection, tournament_id, published_at=seen.now)
+    published = look(connection, instant, token, tournament_id, ORGANISE).tournament
+    data = {"commitments": [published.commitment(deal) for deal in published.deals]}
+    told = Event("published", who.player, data=data)
+    tell(connection, tournament_id, seen.now, told, version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+def cancel(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    reason: str,
+) -> Seen:
+    """Call a tournament off, whatever has been played; again is no error.
+
+    Raises:
+        WrongStateError: Its results are final.
+    """
+    seen, who = hold(connection, instant, token, tournament_id, OWNERS)
+    if seen.state == "cancelled":
+        return seen
+    if seen.state == "final":
+        raise WrongStateError("its results are final: reopen it first")
+    store(connection, tournament_id, cancelled_at=seen.now)
+    public = seen.state != "draft"
+    told = Event("cancelled", who.player, reason=reason, public=public)
+    tell(connection, tournament_id, seen.now, told, version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+def freeze(
+    connection: Connection, instant: Instant, token: bytes | None, tournament_id: UUID
+) -> Seen:
+    """Keep the standings that others see as they are now, until unfrozen; again is no error.
+
+    Raises:
+        WrongStateError: There are no standings to freeze, or they are final.
+    """
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    if seen.tournament.frozen_at is not None:
+        return seen
+    if seen.state in {"draft", "final", "cancelled"}:
+        raise WrongStateError(f"the tournament is {seen.state}")
+    connection.execute(_FREEZE, {"tournament": tournament_id})
+    store(connection, tournament_id, frozen_at=seen.now)
+    tell(connection, tournament_id, seen.now, Event("frozen", who.player), version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+_FREEZE: Final = text("""
+INSERT INTO tournament_standings (tournament_id, frozen, round, entry_id, key, told)
+SELECT tournament_id, true, round, entry_id, key, told FROM tournament_standings
+WHERE tournament_id = :tournament AND NOT frozen
+""")
+
+
+def unfreeze(
+    connection: Connection, instant: Instant, token: bytes | None, tournament_id: UUID
+) -> Seen:
+    """Show the standings as they are again; again is no error."""
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    if seen.tournament.frozen_at is None:
+        return seen
+    drop_frozen(connection, tournament_id)
+    tell(connection, tournament_id, seen.now, Event("unfrozen", who.player), version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+def drop_frozen(connection: Connection, tournament: UUID) -> None:
+    """Forget the standings that were kept; in a transaction that holds the tournament."""
+    kept = tables.standings
+    connection.execute(delete(kept).where(kept.c.tournament_id == tournament, kept.c.frozen))
+    store(connection, tournament, frozen_at=None)
+
+
+def reveal(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    number: int,
+) -> Seen:
+    """Let everybody know the seeds of a round; again is no error.
+
+    Raises:
+        NotFoundError: It has no such round.
+        WrongStateError: What is played in the round may still change.
+    """
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    rounds = seen.tournament.course.rounds
+    if not 1 <= number <= len(rounds):
+        access.not_found("round")
+    state = rounds[number - 1].state(seen.now)
+    if state == "revealed":
+        return seen
+    if state != "closed":
+        raise WrongStateError(
+            f"round {number} is {state}: its deals are revealed once it is closed"
+        )
+    connection.execute(
+        update(tables.rounds)
+        .where(tables.rounds.c.tournament_id == tournament_id, tables.rounds.c.number == number)
+        .values(reveals_at=seen.now)
+    )
+    told = Event("revealed", who.player, data={"round": number})
+    tell(connection, tournament_id, seen.now, told, version=True)
+    return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A tournament as lists tell it."""
+
+    id: UUID
+    title: str
+    ruleset: str
+    state: State
+    entries: int
+    capacity: int | None
+    starts_at: datetime
+    ends_at: datetime
+
+
+def list_tournaments(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    *,
+    limit: int,
+    place: Place | None = None,
+    which: Literal["public", "hosted", "entered"] = "public",
+    **filters: Any,
+) -> Page[Summary]:
+    """Return a page of tournaments, newest first.
+
+    Args:
+        connection: A connection.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        limit: Most tournaments.
+        place: Where the page lies.
+        which: Those that are public, or that the viewer has a part in hosting, or has entered.
+        filters: ``ruleset``, ``series``; ``ends_after`` and ``starts_before``, instants.
+    """
+    now, who = access.read_viewer(connection, token, instant)
+    if who is not None:
+        access.demand(who, *access.READ)
+    columns = (*TOURNAMENT, COURSE.label("course"), DEALS.label("dealt"))
+    query = select(*columns)
+    if which == "public":
+        query = query.where(TOURNAMENT.visibility == "public", TOURNAMENT.published_at.is_not(None))
+    else:
+        player = access.demand(who).player
+        if which == "entered":
+            of = tables.entries.c
+            query = query.where(
+                exists().where(of.tournament_id == TOURNAMENT.id, of.player_id == player)
+            )
+        else:
+            part = tables.roles.c
+            query = query.where(
+                or_(
+                    TOURNAMENT.owner_id == player,
+                    exists().where(part.tournament_id == TOURNAMENT.id, part.player_id == player),
+                )
+            )
+    for name, value in filters.items():
+        query = query.where(_FILTERS[name](value))
+    return lists.read(
+        connection, query, TOURNAMENT.id, partial(_summary, now=now), limit=limit, place=place
+    )
+
+
+_R: Final = tables.rounds.c
+_FILTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "ruleset": lambda name: TOURNAMENT.ruleset == name,
+    "series": lambda series: TOURNAMENT.series_id == series,
+    "ends_after": lambda instant: exists().where(
+        _R.tournament_id == TOURNAMENT.id, _R.ends_at > instant
+    ),
+    "starts_before": lambda instant: exists().where(
+        _R.tournament_id == TOURNAMENT.id, _R.starts_at < instant
+    ),
+}
+
+
+def _summary(row: Row[*tuple[Any, ...]], now: datetime) -> Summary:
+    stored = dict(row._mapping)  # noqa: SLF001 - the documented way to the row as a mapping
+    one = parse(stored, stored["course"], stored["dealt"])
+    rounds = one.course.rounds
+    return Summary(
+        one.id,
+        one.plan.title,
+        one.plan.ruleset,
+        one.course.state(now),
+        one.entries,
+        one.plan.capacity,
+        rounds[0].starts_at,
+        rounds[-1].ends_at,
+    )

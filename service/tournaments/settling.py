@@ -1,0 +1,186 @@
+"""What deadlines and cuts bring about, written by whoever comes first after them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    SmallInteger,
+    Uuid,
+    bindparam,
+    func,
+    select,
+    text,
+    update,
+)
+
+from service import standings
+from service.engine.standings import (
+    OVERALL,
+    Result,
+    Standing,
+)
+from service.games import COLUMNS, SOURCE, Record
+from service.schedule import CLOSING
+from service.store import tables
+from service.store.database import Database, Instant, Statement
+from service.tournaments.model import (
+    _SETTLED_AT_ONCE,
+    GAME,
+    HOLD,
+    Event,
+    Tournament,
+    find,
+    reach_of,
+    store,
+    tell,
+)
+
+Json = dict[str, Any]
+Role = Literal["owner", "director", "viewer", "admin"]
+
+
+def is_due(
+    connection: Connection, instant: Instant, token: bytes | None, tournament_id: UUID
+) -> bool:
+    """Return whether something is due in a tournament, whoever may see it."""
+    _, seen = find(connection, instant, token, tournament_id)
+    return seen is not None and seen.due
+
+
+def settle(database: Database, tournament_id: UUID) -> None:
+    """Write what deadlines and cuts have brought about, whoever asks; some at a time.
+
+    Attempts whose deadline and 5 s have passed end as they stand. When all of a round's have, and
+    the next one has a cut, it is written down who plays on.
+    """
+    while database.run(partial(_settle, tournament_id=tournament_id), transaction=True):
+        pass
+
+
+def settle_overdue(database: Database, player: UUID | None = None) -> int:
+    """Settle all tournaments of which something is due, and return how many those are.
+
+    Args:
+        database: The database.
+        player: Only those in which this player has attempts that are overdue.
+    """
+    query = (
+        select(GAME.tournament_id)
+        .distinct()
+        .where(GAME.tournament_id.is_not(None), GAME.ended_at.is_(None))
+        .where(GAME.deadline <= func.now() - CLOSING)
+    )
+    if player is not None:
+        query = query.where(GAME.player_id == player)
+    found = database.run(lambda connection: connection.execute(query).scalars().all())
+    for tournament in found:
+        settle(database, tournament)
+    return len(found)
+
+
+def _settle(connection: Connection, tournament_id: UUID) -> bool:
+    """Settle some attempts, or else a cut; return whether there may be more."""
+    HOLD.on(connection, tournament=tournament_id)
+    instant = Instant()
+    _, seen = find(connection, instant, None, tournament_id)
+    if seen is None or not seen.due:
+        return False
+    tournament, now = seen.tournament, seen.now
+    query = (
+        select(*COLUMNS)
+        .select_from(SOURCE)
+        .where(GAME.tournament_id == tournament_id, GAME.ended_at.is_(None))
+        .where(GAME.deadline <= now - CLOSING)
+        .order_by(GAME.deadline, GAME.id)
+        .limit(_SETTLED_AT_ONCE)
+    )
+    overdue = [Record(*row) for row in connection.execute(query)]
+    if overdue:
+        return _time_out(connection, tournament, now, overdue)
+    number = tournament.due_cut(now)
+    if number is not None:
+        _cut(connection, tournament, now, number)
+    return number is not None
+
+
+def _time_out(
+    connection: Connection, tournament: Tournament, now: datetime, overdue: Sequence[Record]
+) -> bool:
+    scores = {record.id: record.replay().position.score for record in overdue}
+    ended = set(
+        _TIME_OUT.on(
+            connection,
+            ids=list(scores),
+            scores=list(scores.values()),
+            plies=[record.ply for record in overdue],
+        ).fetchall()
+    )
+    written = [record for record in overdue if (record.id,) in ended]
+    which = sorted({record.entry for record in written if record.entry is not None})
+    standings.write(connection, tournament.id, which)
+    counting = {deal.number for deal in tournament.deals if deal.counts}
+    told = []
+    for record in written:
+        times = record.instants()
+        result = Result(0, scores[record.id], record.ply, times[-1] if times else 0)._asdict()
+        del result["deals"]
+        data = {"deal": record.deal_no, "attempt": record.attempt, **result, "timed_out": True}
+        if record.deal_no in counting:
+            public = tournament.frozen_at is None
+            told.append(Event("result", None, record.entry, public=public, data=data))
+    if told:
+        tell(connection, tournament.id, now, *told)
+    return True
+
+
+# An act of before the deadline that was still being written has added to the ply.
+_TIME_OUT: Final = Statement(
+    text("""
+UPDATE games SET status = 'timed-out', score = one.score, ended_at = deadline
+FROM unnest(:ids, :scores, :plies) AS one (id, score, ply)
+WHERE games.id = one.id AND games.ply = one.ply AND ended_at IS NULL
+RETURNING games.id
+""").bindparams(
+        bindparam("ids", type_=ARRAY(Uuid)),
+        bindparam("scores", type_=ARRAY(SmallInteger)),
+        bindparam("plies", type_=ARRAY(SmallInteger)),
+    )
+)
+
+
+def _cut(connection: Connection, tournament: Tournament, now: datetime, number: int) -> None:
+    """Write down who plays a round, and those after it up to the next cut."""
+    cuts = [stage.cut for stage in tournament.plan.stages]
+    cut = cuts[number - 1]
+    reach = reach_of(cuts, number)
+    kept = tables.standings
+    query = select(kept.c.entry_id, kept.c.key, kept.c.told["total"]).where(
+        kept.c.tournament_id == tournament.id, ~kept.c.frozen, kept.c.round == OVERALL
+    )
+    found = {
+        entry: Standing(
+            None if bytes(key) == standings.UNRANKED else bytes(key),
+            Result(**total),
+            {},
+            frozenset(),
+        )
+        for entry, key, total in connection.execute(query)
+    }
+    through = sorted(cut.through(found) if cut else found)
+    of = tables.entries
+    connection.execute(
+        update(of)
+        .where(of.c.tournament_id == tournament.id, of.c.id.in_(through))
+        .values(reach=reach)
+    )
+    store(connection, tournament.id, cut=reach)
+    standings.write(connection, tournament.id, through)
+    data = {"round": number, "through": [str(entry) for entry in through]}
+    public = tournament.frozen_at is None
+    told = Event("cut", None, public=public, data=data)
+    tell(connection, tournament.id, now, told, version=True)
