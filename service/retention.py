@@ -22,11 +22,13 @@ from service.games import EPOCH
 from service.players import forget
 from service.repeats import KEPT
 from service.store.database import Database
-from service.store.tables import games, idempotency_keys, players, tokens
+from service.store.tables import entries, games, idempotency_keys, players, tokens, tournaments
 
 TOKENS_KEPT: Final = timedelta(days=30)
 """How long a token is still told of after it was revoked or has expired."""
 
+# A tournament's attempt counts as it stands at its deadline, whoever is gone.
+_ABANDONED: Final = games.c.ended_at.is_(None) & games.c.tournament_id.is_(None)
 _DAY: Final = timedelta(days=1)
 _BATCH: Final = 100
 
@@ -66,7 +68,7 @@ def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
     stray, old = _stray_games(now), idempotency_keys.c.created_at <= now - KEPT
     useless = _useless_tokens(now)
     stays = tokens.c.player_id.not_in(select(players.c.id).where(gone))
-    theirs = games.c.player_id.in_(select(players.c.id).where(gone)) & games.c.ended_at.is_(None)
+    theirs = games.c.player_id.in_(select(players.c.id).where(gone)) & _ABANDONED
     counted = (
         select(func.count()).select_from(players).where(gone),
         select(func.count()).select_from(games).where(theirs | stray),
@@ -107,14 +109,18 @@ def _deleted(now: datetime) -> ColumnElement[bool]:
 
 
 def _nothing_left(now: datetime) -> ColumnElement[bool]:
-    ended = exists().where(games.c.player_id == players.c.id, games.c.ended_at.is_not(None))
-    return _deleted(now) & ~ended
+    stays = (
+        exists().where(games.c.player_id == players.c.id, ~_ABANDONED),
+        exists().where(entries.c.player_id == players.c.id),
+        exists().where(tournaments.c.owner_id == players.c.id),
+    )
+    return _deleted(now) & ~or_(*stays)
 
 
 def _stray_games(now: datetime) -> ColumnElement[bool]:
     """Return which games were being created while their player was deleted."""
     deleted = select(players.c.id).where(_deleted(now))
-    return games.c.player_id.in_(deleted) & games.c.ended_at.is_(None)
+    return games.c.player_id.in_(deleted) & _ABANDONED
 
 
 def _useless_tokens(now: datetime) -> ColumnElement[bool]:

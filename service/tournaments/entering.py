@@ -5,17 +5,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import (
-    Connection,
-    bindparam,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from service import access, games, standings
 from service.engine.deals import DEFAULT_SPEC
@@ -24,7 +17,6 @@ from service.games import COLUMNS, SOURCE, Record
 from service.store import tables
 from service.store.database import Instant, Statement
 from service.tournaments.model import (
-    _CODE_LABEL,
     GAME,
     HOLD,
     JOIN,
@@ -50,8 +42,7 @@ from service.tournaments.model import (
     tell,
 )
 
-Json = dict[str, Any]
-Role = Literal["owner", "director", "viewer", "admin"]
+_CODE_LABEL: Final = b"royal-rendezvous/code/1\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +227,8 @@ def start(
         NotThroughError: The entry does not play that round.
         AttemptsUsedError: None is left.
     """
+    # Starts go on side by side, but not beside an act that moves their round.
+    _SHARE.on(connection, tournament=tournament_id)
     who, _ = find(connection, instant, token, tournament_id)
     who = access.demand(who, *JOIN)
     seen = look(connection, instant, token, tournament_id, JOIN)
@@ -277,6 +270,9 @@ def start(
     return games.state_of(_attempts(connection, tournament_id, own.id, deal_no)[-1])
 
 
+_SHARE: Final = Statement(
+    select(TOURNAMENT.id).where(TOURNAMENT.id == bindparam("tournament")).with_for_update(read=True)
+)
 _HOLD_ENTRY: Final = Statement(
     select(tables.entries.c.id)
     .where(

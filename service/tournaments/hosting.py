@@ -23,9 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from service import access, lists, repeats
-from service.engine.standings import (
-    scoring_json,
-)
+from service.engine.standings import scoring_json
 from service.lists import Page, Place
 from service.repeats import Key
 from service.schedule import State

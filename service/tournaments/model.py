@@ -31,11 +31,7 @@ from service import access
 from service.access import Viewer
 from service.engine.errors import RendezvousError
 from service.engine.replay import commitment
-from service.engine.standings import (
-    Cut,
-    Scoring,
-    scoring_of,
-)
+from service.engine.standings import Cut, Scoring, scoring_of
 from service.schedule import CLOSING, Course, Round, State
 from service.store import tables
 from service.store.database import Instant, Statement
@@ -55,9 +51,6 @@ MAX_ATTEMPTS: Final = 20
 STAFF: Final[tuple[Role, ...]] = ("owner", "director", "viewer", "admin")
 DIRECTORS: Final[tuple[Role, ...]] = ("owner", "director", "admin")
 OWNERS: Final[tuple[Role, ...]] = ("owner", "admin")
-
-_SETTLED_AT_ONCE: Final = 200
-_CODE_LABEL: Final = b"royal-rendezvous/code/1\0"
 
 
 class RoleMissingError(RendezvousError):

@@ -27,14 +27,7 @@ from service import access
 from service.lists import Page, Place
 from service.standings import UNRANKED
 from service.store.database import Instant, Statement
-from service.tournaments.model import (
-    STAFF,
-    Json,
-    NotEnteredError,
-    RoleMissingError,
-    Seen,
-    look,
-)
+from service.tournaments.model import STAFF, Json, NotEnteredError, RoleMissingError, Seen, look
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """What deadlines and cuts bring about, written by whoever comes first after them."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
+    Boolean,
     Connection,
     SmallInteger,
     Uuid,
@@ -19,29 +21,17 @@ from sqlalchemy import (
 )
 
 from service import standings
-from service.engine.standings import (
-    OVERALL,
-    Result,
-    Standing,
-)
+from service.engine.errors import BrokenLogError
+from service.engine.standings import OVERALL, Result, Standing
 from service.games import COLUMNS, SOURCE, Record
 from service.schedule import CLOSING
 from service.store import tables
 from service.store.database import Database, Instant, Statement
-from service.tournaments.model import (
-    _SETTLED_AT_ONCE,
-    GAME,
-    HOLD,
-    Event,
-    Tournament,
-    find,
-    reach_of,
-    store,
-    tell,
-)
+from service.tournaments.model import GAME, HOLD, Event, Tournament, find, reach_of, store, tell
 
-Json = dict[str, Any]
-Role = Literal["owner", "director", "viewer", "admin"]
+_SETTLED_AT_ONCE: Final = 200
+
+_log = logging.getLogger(__name__)
 
 
 def is_due(
@@ -111,13 +101,14 @@ def _settle(connection: Connection, tournament_id: UUID) -> bool:
 def _time_out(
     connection: Connection, tournament: Tournament, now: datetime, overdue: Sequence[Record]
 ) -> bool:
-    scores = {record.id: record.replay().position.score for record in overdue}
+    scores = {record.id: _score(record) for record in overdue}
     ended = set(
         _TIME_OUT.on(
             connection,
             ids=list(scores),
-            scores=list(scores.values()),
+            scores=[score or 0 for score in scores.values()],
             plies=[record.ply for record in overdue],
+            sounds=[score is not None for score in scores.values()],
         ).fetchall()
     )
     written = [record for record in overdue if (record.id,) in ended]
@@ -126,8 +117,11 @@ def _time_out(
     counting = {deal.number for deal in tournament.deals if deal.counts}
     told = []
     for record in written:
+        score = scores[record.id]
+        if score is None:
+            continue
         times = record.instants()
-        result = Result(0, scores[record.id], record.ply, times[-1] if times else 0)._asdict()
+        result = Result(0, score, record.ply, times[-1] if times else 0)._asdict()
         del result["deals"]
         data = {"deal": record.deal_no, "attempt": record.attempt, **result, "timed_out": True}
         if record.deal_no in counting:
@@ -138,17 +132,29 @@ def _time_out(
     return True
 
 
+def _score(record: Record) -> int | None:
+    """Return how many cards are on foundations, None for a damaged record, which counts nothing."""
+    try:
+        record.instants()
+        return record.replay().position.score
+    except BrokenLogError as error:
+        _log.error("attempt %s cannot be scored: %s", record.id, error)
+        return None
+
+
 # An act of before the deadline that was still being written has added to the ply.
 _TIME_OUT: Final = Statement(
     text("""
-UPDATE games SET status = 'timed-out', score = one.score, ended_at = deadline
-FROM unnest(:ids, :scores, :plies) AS one (id, score, ply)
+UPDATE games SET status = 'timed-out', score = one.score, ended_at = deadline,
+    verified = CASE WHEN one.sound THEN NULL ELSE ''::bytea END
+FROM unnest(:ids, :scores, :plies, :sounds) AS one (id, score, ply, sound)
 WHERE games.id = one.id AND games.ply = one.ply AND ended_at IS NULL
 RETURNING games.id
 """).bindparams(
         bindparam("ids", type_=ARRAY(Uuid)),
         bindparam("scores", type_=ARRAY(SmallInteger)),
         bindparam("plies", type_=ARRAY(SmallInteger)),
+        bindparam("sounds", type_=ARRAY(Boolean)),
     )
 )
 
