@@ -188,13 +188,24 @@ def board(of: Board) -> Json:
     }
 
 
+_TOTAL: Final = ("won", "cards", "entries", "time", "deals")
+_CELL: Final = (
+    *("deal", "attempt", "won", "cards", "entries", "time"),
+    *("counts", "verification", "adjusted"),
+)
+
+
 def _row(row: Row) -> Json:
+    told = row.told
     return {
         "entry": str(row.entry),
         "player": {"id": str(row.player), "name": row.name},
         **({} if row.rank is None else {"rank": row.rank}),
         "position": row.position,
-        **row.told,
+        "status": told["status"],
+        "reach": told["reach"],
+        "total": {name: told["total"][name] for name in _TOTAL},
+        "cells": [{name: one[name] for name in _CELL if name in one} for one in told["cells"]],
     }
 
 
