@@ -108,6 +108,7 @@ def create_app(database_url: str, threads: int) -> Flask:
                 APPEND.text,
                 {
                     **APPEND.fixed,
+                    "judged": row[0],
                     "within": games.WRITTEN_WITHIN,
                     "game": game_id,
                     "seen": body["ply"],

@@ -499,9 +499,9 @@ class TestSlowClients:
             start = time.monotonic()
             hasty.create()
             took = time.monotonic() - start
-            starts = {one.result(15)[:13] for one in heard}
+            starts = {one.result(30)[:13] for one in heard}
 
-        assert took < 8
+        assert took < 20
         assert starts <= ({b"", b"HTTP/1.1 408 "} if b"POST" in sent else {b""})
         assert "Traceback" not in log.read_text()
 
