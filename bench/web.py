@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count, cycle, islice, repeat
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from bench.load import Connection, Outcome, connections, flood, pace, request
 from bench.play import RULES, SPEC, Line, long_lines
 from service import tokens
 from service.app import create_app
+from service.games import WRITTEN_WITHIN
 from service.settings import Settings
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres, program
@@ -348,8 +350,9 @@ def _pgbench(
 def _script(game: str, token: str) -> str:
     """Return the statements of a move as a script of pgbench; the ply read is the one written."""
     given = {
-        **READ.fixed,
-        **APPEND.fixed,
+        **{name: _literal(value) for name, value in {**READ.fixed, **APPEND.fixed}.items()},
+        "judged": "now()",
+        "within": _literal(WRITTEN_WITHIN),
         "token": _bytea(tokens.fingerprint(token)),
         "game": f"'{game}'",
         "seen": ":ply",
@@ -361,6 +364,12 @@ def _script(game: str, token: str) -> str:
         "ended_at": "NULL",
     }
     return f"{READ.text % given} \\gset\n\\set next :ply + 1\n{APPEND.text % given};\n"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return f"interval '{value.total_seconds()} s'"
+    return f"'{value}'"
 
 
 def _bytea(value: bytes) -> str:
