@@ -6,6 +6,7 @@ keys stand in a file, a JWK set: the first one signs, the others are published w
 they signed can still be checked.
 """
 
+import hmac
 import json
 import os
 import tempfile
@@ -151,6 +152,11 @@ class SigningKeys:
     def published(self) -> Json:
         """The public keys as a JWK set; the name of each is its thumbprint (RFC 7638)."""
         return self.check.published
+
+    def secret(self, label: bytes) -> bytes:
+        """Return a secret for something else than signing, the same wherever these keys are."""
+        private = str(self._key.as_dict(private=True)["d"])
+        return hmac.digest(private.encode(), label, "sha256")
 
     def signed(self, document: Json) -> Json:
         """Return a replay document with its signature if its game has ended, else as it is."""

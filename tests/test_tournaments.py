@@ -1,5 +1,6 @@
 """Tournaments: from the draft to the reveal."""
 
+import hmac
 from dataclasses import replace
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from hall import (
     start,
     try_to_start,
 )
+from sqlalchemy import text
 
 from service import standings as stored
 from service.engine import verify
@@ -558,7 +560,7 @@ class TestActs:
         assert ada.read(game)["header"]["tournament"]["deadline"] == started + 300_000
         told = happened(ada, contest)[-1]
         assert (told["kind"], told["reason"]) == ("edited", "the network was down")
-        assert told["data"] == {"changed": ["stages"]}
+        assert told["data"] == {"changed": ["rounds"]}
 
     def test_s_93_events_are_numbered_without_gaps_and_never_go_back(
         self, host: Host, ada: Person
@@ -575,3 +577,26 @@ class TestActs:
         assert [one["kind"] for one in told] == ["created", "published", "joined", "result"]
         path = f"{contest['links']['self']}/events"
         assert expect(ada.get(f"{path}?after=2"))["events"][0]["number"] == 3
+
+
+class TestAddresses:
+    def test_what_is_kept_of_an_address_tells_who_shares_it_and_no_more(
+        self, host: Host, ada: Person, bea: Person, database: Database
+    ) -> None:
+        contests = [host.tournament(), host.tournament()]
+        for contest in contests:
+            enter(ada, contest)
+            enter(bea, contest)
+
+        query = text("SELECT address FROM tournament_entries WHERE tournament_id = :id")
+
+        def addresses(contest: Json) -> list[bytes]:
+            found = database.run(lambda one: one.execute(query, {"id": contest["id"]}).scalars())
+            return [bytes(one) for one in found]
+
+        kept = [addresses(contest) for contest in contests]
+
+        assert [(len(one), len(set(one))) for one in kept] == [(2, 1), (2, 1)]
+        assert kept[0] != kept[1]
+        plain = b"".join((UUID(contests[0]["id"]).bytes, b"127.0.0.1"))
+        assert kept[0][0] != hmac.digest(b"", plain, "sha256")[:16]

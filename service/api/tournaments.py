@@ -1,6 +1,5 @@
 """The operations on tournaments: each reads the request and calls one use case."""
 
-import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from service.api.framework import (
     run,
     seen_version,
     settings,
+    signing,
     tagged,
 )
 from service.api.lists import linked, place
@@ -392,9 +392,14 @@ def enter_tournament(body: Json, tournament_id: UUID) -> Response:
 
 
 def _address(tournament_id: UUID) -> bytes:
-    """Return a keyed hash of the client's address: equal ones can be told, and no more."""
-    named = _ADDRESS_LABEL + (request.remote_addr or "").encode()
-    return hmac.digest(tournament_id.bytes, named, hashlib.sha256)[:16]
+    """Return a keyed hash of the client's address: equal ones can be told, and no more.
+
+    The key is not in the database, which alone tells no address.
+    """
+    keys = signing()
+    secret = keys.secret(_ADDRESS_LABEL) if keys else b""
+    named = tournament_id.bytes + (request.remote_addr or "").encode()
+    return hmac.digest(secret, named, "sha256")[:16]
 
 
 @tournaments.operation(

@@ -208,14 +208,21 @@ def edit(
         for round_, stage in zip(old.course.rounds, plan.stages, strict=True):
             if (round_.starts_at, round_.ends_at) != (stage.starts_at, stage.ends_at):
                 _move_round(connection, tournament_id, plan, round_.number, stage, now)
-    data = {"changed": [name for name in _SHOWN if getattr(plan, name) != getattr(old.plan, name)]}
+    changed = [name for name in _SHOWN if getattr(plan, name) != getattr(old.plan, name)]
+    data = {"changed": sorted({_SHOWN[name] for name in changed})}
     public = old.course.published_at is not None
     told = Event("edited", who.player, reason=reason, public=public, data=data)
     tell(connection, tournament_id, now, told, version=True)
     return look(connection, instant, token, tournament_id, ORGANISE)
 
 
-_SHOWN: Final = tuple(Plan.__slots__)
+_SHOWN: Final = {
+    **{name: name for name in Plan.__slots__ if not name.startswith("entry_")},
+    **{name: "entry" for name in Plan.__slots__ if name.startswith("entry_")},
+    "capacity": "entry",
+    "limit": "limit_ms",
+    "stages": "rounds",
+}
 
 
 def _check_published(old: Tournament, plan: Plan, now: datetime) -> None:
