@@ -58,6 +58,12 @@ def _low(_: random.Random, position: Position, moves: Sequence[Move]) -> Move:
 PLAYERS: Final[tuple[Choice, ...]] = (_greedy, _low, _random)
 
 
+def play_out(game: Game, choose: Choice, chance: random.Random) -> None:
+    """Play a game on until it ends, or could go on by cards taken off foundations alone."""
+    while moves := [move for move in game.legal_moves() if move.kind != HOP]:
+        game.enter(choose(chance, game.position, moves))
+
+
 def lines(name: str, players: Sequence[Choice] = PLAYERS, rules: Table = RULES) -> Iterator[Line]:
     """Yield finished games without end, the same ones for the same name.
 
@@ -73,8 +79,7 @@ def lines(name: str, players: Sequence[Choice] = PLAYERS, rules: Table = RULES) 
         seed = hashlib.sha256(f"{name}-{number}".encode()).hexdigest()
         chance = random.Random(seed)
         game = Line(seed, (), "playing", rules).game()
-        while moves := [move for move in game.legal_moves() if move.kind != HOP]:
-            game.enter(choose(chance, game.position, moves))
+        play_out(game, choose, chance)
         if game.status != "playing":
             yield Line(seed, tuple(game.entries), game.status, rules)
 
