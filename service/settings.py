@@ -78,6 +78,9 @@ class Settings:
     streams_per_token: int = _setting("STREAMS_PER_TOKEN", "and most of one token", 20)
     workers: int = _setting("WORKERS", "processes that answer requests", 2)
     threads: int = _setting("THREADS", "threads of each, and its most database connections", 4)
+    worker: str = _setting(
+        "WORKER", "the process that does what is due when nobody asks: on or off", "on", _SWITCH
+    )
     trusted_proxies: int = _setting(
         "TRUSTED_PROXIES", "proxies in front whose X-Forwarded-* headers are believed", 0
     )

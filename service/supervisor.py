@@ -77,12 +77,14 @@ def listen(host: str, port: int, variable: str, stop: StopSignal) -> socket.sock
 
 
 class Child:
-    """A process of ours, which listens on a socket that the supervisor holds."""
+    """A process of ours; one that listens does so on a socket that the supervisor holds."""
 
-    def __init__(self, module: str, listener: socket.socket, environment: dict[str, str]) -> None:
+    def __init__(
+        self, module: str, listener: socket.socket | None, environment: dict[str, str]
+    ) -> None:
         """Prepare to run a module of the service."""
         self._module = module
-        self._listener = listener
+        self._descriptors = [] if listener is None else [listener.fileno()]
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -92,17 +94,16 @@ class Child:
         Args:
             words: Its first arguments. The socket and our number follow.
         """
-        descriptor = self._listener.fileno()
         # -P: no folder named `service` where it is started from takes this one's place. And a
         # session of its own: Ctrl-C is for the supervisor, which then stops it in good order.
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [
                 *(sys.executable, "-P", "-m", self._module),
-                *(*words, str(descriptor), str(os.getpid())),
+                *(*words, *map(str, self._descriptors), str(os.getpid())),
             ],
             env=self._environment,
             stdin=subprocess.PIPE,
-            pass_fds=[descriptor],
+            pass_fds=self._descriptors,
             start_new_session=True,
         )
 
@@ -154,7 +155,12 @@ class Supervisor:
         self._listeners = (listener, stream_listener)
         self.environment = {**os.environ, "STREAM_URL": self.settings.events_at}
         self._server = Child("service.server", listener, self.environment)
-        self._stream = Child("service.stream", stream_listener, self.environment)
+        # What runs beside the server once that is ready, by what it is called when it dies.
+        self._beside = {
+            ("the streams", "them"): Child("service.stream", stream_listener, self.environment)
+        }
+        if settings.worker == "on":
+            self._beside["the worker", "it"] = Child("service.worker", None, self.environment)
 
     def __enter__(self) -> Self:
         self._server.start("check" if self.settings.database_url else "upgrade")
@@ -187,16 +193,18 @@ class Supervisor:
                 time.sleep(1)
                 self._server.start("leave")
                 self._server.tell(database)
-            if self._stream.code is not None:
-                _say(f"the streams ended with {self._stream.code}; starting them again")
-                time.sleep(1)
-                self._stream.start()
-                self._stream.tell(database)
+            for (name, them), one in self._beside.items():
+                if one.code is not None:
+                    _say(f"{name} ended with {one.code}; starting {them} again")
+                    time.sleep(1)
+                    one.start()
+                    one.tell(database)
             if not ready and self._answers():
                 ready = True
-                # Only now: two that start at once take longer. Who comes early waits in line.
-                self._stream.start()
-                self._stream.tell(database)
+                # Only now: those that start at once take longer. Who comes early waits in line.
+                for one in self._beside.values():
+                    one.start()
+                    one.tell(database)
                 url = f"http://{self.settings.reached_at}:{self.port}"
                 click.echo(f"Royal Rendezvous is served at {url} (docs: {url}/docs). Ctrl-C stops.")
             self._keep(postgres)
@@ -229,9 +237,10 @@ class Supervisor:
     def _end(self) -> None:
         for listener in self._listeners:
             listener.close()
-        for one in (self._server, self._stream):
+        everybody = (self._server, *self._beside.values())
+        for one in everybody:
             one.ask_to_end()
-        for one in (self._server, self._stream):
+        for one in everybody:
             one.end()
 
 

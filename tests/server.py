@@ -435,6 +435,31 @@ def streaming(
                 streams.stop()
 
 
+@contextmanager
+def working(
+    url: str, *, first: str = "", log: IO[str] | None = None, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the process that does what is due; see `processes`."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", f"{first}\nfrom service.worker import main; main()"),
+            str(os.getpid()),
+        ],
+        env=environment(**settings),
+        stdin=subprocess.PIPE,
+        stderr=log,
+    )
+    assert process.stdin
+    with process.stdin as pipe:
+        pipe.write(f"{url}\n".encode())
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+
+
 @dataclass
 class Rendezvous:
     """`rendezvous serve` as a process, with what it says."""

@@ -117,8 +117,8 @@ def service(running: Rendezvous) -> Service:
 
 
 def master(running: Rendezvous) -> int:
-    """Return the number of gunicorn's master, once the supervisor's other child is there too."""
-    await_(lambda: len(children(running.process.pid)) == 2)
+    """Return the number of gunicorn's master, once all that the supervisor runs is there."""
+    await_(lambda: len(children(running.process.pid)) == 3)
     return child(running, "service.server")
 
 
@@ -157,7 +157,7 @@ class TestServing:
             game = service.move(service.create())
             everybody = [
                 *(postmaster(fresh), master(running), child(running, "service.stream")),
-                *workers(running),
+                *(child(running, "service.worker"), *workers(running)),
             ]
             code = running.end(signal.SIGINT)
         stopped = not EmbeddedPostgres(fresh).running()
@@ -176,6 +176,19 @@ class TestServing:
         assert stopped
         assert refused(service.port)
         assert kept["digest"] == game["digest"]
+
+    def test_it_runs_without_a_worker_where_that_is_off(self, at_head: str, home: Path) -> None:
+        with serve(home, DATABASE_URL=at_head, WORKER="off") as running:
+            running.announced()
+            await_(lambda: len(children(running.process.pid)) == 2)
+            time.sleep(0.5)
+            found = [command for parent, command in table().values()]
+            mine = [one for one in found if f" {running.process.pid}" in one]
+            code = running.end()
+
+        assert code == 0
+        assert any("-m service.stream" in one for one in mine)
+        assert not any("-m service.worker" in one for one in mine)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_it_can_be_stopped_before_it_is_ready(self, fresh: Path, number: int) -> None:
@@ -276,6 +289,20 @@ class TestDeaths:
         assert missed.game == service.read(game)
         assert "the streams ended with -9; starting them again\n" in running.complained
         assert child(running, "service.stream") != old
+
+    def test_the_worker_that_is_killed_is_started_again(
+        self, running: Rendezvous, service: Service
+    ) -> None:
+        assert master(running)
+        old = child(running, "service.worker")
+
+        os.kill(old, signal.SIGKILL)
+        await_(lambda: old not in children(running.process.pid))
+
+        assert service.ready()
+        assert master(running)
+        assert "the worker ended with -9; starting it again\n" in running.complained
+        assert child(running, "service.worker") != old
 
     def test_a_postgres_that_is_killed_is_started_again(
         self, running: Rendezvous, service: Service, home: Path

@@ -27,7 +27,17 @@ from service.games import COLUMNS, SOURCE, Record
 from service.schedule import CLOSING
 from service.store import tables
 from service.store.database import Database, Instant, Statement
-from service.tournaments.model import GAME, HOLD, Event, Tournament, find, reach_of, store, tell
+from service.tournaments.model import (
+    GAME,
+    HOLD,
+    TOURNAMENT,
+    Event,
+    Tournament,
+    find,
+    reach_of,
+    store,
+    tell,
+)
 
 _SETTLED_AT_ONCE: Final = 200
 
@@ -52,25 +62,40 @@ def settle(database: Database, tournament_id: UUID) -> None:
         pass
 
 
-def settle_overdue(database: Database, player: UUID | None = None) -> int:
-    """Settle all tournaments of which something is due, and return how many those are.
-
-    Args:
-        database: The database.
-        player: Only those in which this player has attempts that are overdue.
-    """
-    query = (
-        select(GAME.tournament_id)
-        .distinct()
-        .where(GAME.tournament_id.is_not(None), GAME.ended_at.is_(None))
-        .where(GAME.deadline <= func.now() - CLOSING)
-    )
-    if player is not None:
-        query = query.where(GAME.player_id == player)
-    found = database.run(lambda connection: connection.execute(query).scalars().all())
-    for tournament in found:
+def settle_overdue(database: Database, player: UUID) -> None:
+    """Settle all tournaments in which a player has attempts that are overdue."""
+    query = _OVERDUE.where(GAME.player_id == player)
+    for tournament in database.run(lambda one: one.execute(query).scalars().all()):
         settle(database, tournament)
-    return len(found)
+
+
+def due(connection: Connection) -> list[UUID]:
+    """Return the tournaments of which something is to be settled."""
+    return list(connection.execute(_OVERDUE.union(_UNCUT)).scalars())
+
+
+_OVERDUE: Final = (
+    select(GAME.tournament_id)
+    .distinct()
+    .where(GAME.tournament_id.is_not(None), GAME.ended_at.is_(None))
+    .where(GAME.deadline <= func.now() - CLOSING)
+)
+# As Tournament.due_cut tells it of one.
+_NEXT: Final = tables.rounds.alias()
+_UNCUT: Final = (
+    select(TOURNAMENT.id)
+    .join(
+        tables.rounds,
+        (tables.rounds.c.tournament_id == TOURNAMENT.id)
+        & (tables.rounds.c.number == TOURNAMENT.cut),
+    )
+    .join(
+        _NEXT,
+        (_NEXT.c.tournament_id == TOURNAMENT.id) & (_NEXT.c.number == TOURNAMENT.cut + 1),
+    )
+    .where(TOURNAMENT.published_at.is_not(None))
+    .where(tables.rounds.c.closes_at <= func.now() - CLOSING)
+)
 
 
 def _settle(connection: Connection, tournament_id: UUID) -> bool:

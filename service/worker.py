@@ -1,0 +1,88 @@
+"""The process that does what is due when nobody asks: overdue attempts and cuts.
+
+Nothing depends on it. Whoever reads a tournament or acts on it first writes what is due there; this
+process does the same for those at which nobody looks, so that who watches them is told in time.
+Any number of such processes may run on one database: each thing due is written once, under the
+lock of its tournament.
+"""
+
+import logging
+import logging.config
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from service import child
+from service.api import edge
+from service.settings import Settings
+from service.store.database import Database, DatabaseUnavailableError
+from service.tournaments import settling
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at what is due."""
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """What there is to do, each kind by itself: a fault of one does not keep the others waiting."""
+
+    def __init__(self, database: Database) -> None:
+        """Prepare to do it."""
+        self._database = database
+        self._failing: set[str] = set()
+
+    def step(self) -> None:
+        """Do what is due now, and return when it is done."""
+        self._try("what is due", self._settle)
+
+    def _settle(self) -> None:
+        for tournament in self._database.run(settling.due):
+            self._try(
+                f"tournament {tournament}",
+                lambda one=tournament: settling.settle(self._database, one),  # type: ignore[misc]
+            )
+
+    def _try(self, what: str, act: Callable[[], object]) -> None:
+        """Do something; that it fails is logged once, until it succeeds again."""
+        try:
+            act()
+        except DatabaseUnavailableError as error:
+            if what not in self._failing:
+                _log.warning("%s waits: %s", what, error)
+            self._failing.add(what)
+        # Whatever is wrong with one thing, the others are due as well.
+        except Exception:  # noqa: BLE001
+            if what not in self._failing:
+                _log.exception("%s is left as it is", what)
+            self._failing.add(what)
+        else:
+            self._failing.discard(what)
+
+
+def main() -> None:
+    """Work until told to stop, or until the process that started this one is gone.
+
+    The argument is the number of the process that started this one. See
+    :func:`service.child.begin`.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    url = child.begin(int(sys.argv[1]))
+    settings = Settings.from_environment()
+    if settings.log == "json":
+        logging.config.dictConfig(edge.LOGGING)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    database = Database(url, prepare=settings.prepares)
+    worker = Worker(database)
+    while not stop.wait(LOOK_EVERY):
+        worker.step()
+    database.dispose()
+
+
+if __name__ == "__main__":
+    main()
