@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from service.engine.standings import scoring_json
+from service.engine.standings import Scoring, scoring_json, scoring_of
 from service.games import Record
 from service.tournaments.entering import Condition
 from service.tournaments.feed import Happening
 from service.tournaments.hosting import Summary
 from service.tournaments.model import MAX_ATTEMPTS, Own, Seen, Tournament
 from service.tournaments.pages import Board, Row
+from service.tournaments.templates import Template
 from service.view import ROOT, Json, instant
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -120,6 +121,21 @@ def summary(one: Summary) -> Json:
         "starts_at": instant(one.starts_at),
         "ends_at": instant(one.ends_at),
         "links": {"self": path(one.id)},
+    }
+
+
+def template(name: str, of: Template) -> Json:
+    """Return a template, with all that a tournament of it is unless told otherwise."""
+    plan = {"attempts": 1, "warm_up": False, "reveal": "closing", **of.plan}
+    scoring = scoring_of(plan["scoring"]) if "scoring" in plan else Scoring()
+    return {
+        "name": name,
+        **plan,
+        "scoring": scoring_json(scoring),
+        "rounds": [
+            {"starts": one.starts._asdict(), "ends": one.ends._asdict(), "deals": one.deals}
+            for one in of.parts
+        ],
     }
 
 

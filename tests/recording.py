@@ -423,6 +423,17 @@ def playing(session: Session, path: str, ada: str) -> None:
     show("off", "It is called off", "POST", f"{path}/cancel", {"reason": "the hall is closed"})
 
 
+def series_of_three(session: Session) -> None:
+    """A league of three weeks, from a template."""
+    ada, session.token = session.token, another(session, "Hedy", "tournaments:organise")
+    session.show("all-templates", "All templates", "GET", "/v1/tournament-templates")
+    league: Json = {"template": "league-week", "at": "06:00", "zone": "Europe/Berlin"}
+    league |= {"first": "2026-03-15", "every": "week", "count": 3}
+    made = ("POST", "/v1/tournaments/series")
+    session.show("three-weeks", "A league across the change of clocks", *made, league)
+    session.token = ada
+
+
 def events(session: Session, url: str) -> None:
     """The live events of a game that has ended, for one who has seen all but the end."""
     game = next(
@@ -487,6 +498,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
             games(session)
             doubles(session)
             tournaments(session)
+            series_of_three(session)
             events(session, url)
             requests(session, url)
         database.dispose()

@@ -138,6 +138,8 @@ class TestNames:
             "deleteImport: DELETE /v1/replays/{import_id}",
             "createTournament: POST /v1/tournaments",
             "listTournaments: GET /v1/tournaments",
+            "createSeries: POST /v1/tournaments/series",
+            "listTemplates: GET /v1/tournament-templates",
             "getTournament: GET /v1/tournaments/{tournament_id}",
             "editTournament: PATCH /v1/tournaments/{tournament_id}",
             "publishTournament: POST /v1/tournaments/{tournament_id}/publish",
@@ -374,6 +376,10 @@ EXCEPTIONS = {
     "listTokens": {"unknown-cursor": "as for listGames"},
     "createTournament": {
         "bad-tournament": "instants stand in an order, and keys are chosen with sense",
+        "idempotency-key-reused": "as for createGame",
+    },
+    "createSeries": {
+        "bad-tournament": "as for createTournament",
         "idempotency-key-reused": "as for createGame",
     },
     "editTournament": {

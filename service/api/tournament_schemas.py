@@ -25,6 +25,7 @@ from service.engine import DEFAULT_RULESET, RULESETS
 from service.engine.standings import KEYS
 from service.schedule import ROUND_STATES, STATES
 from service.tournaments.model import MAX_ATTEMPTS, MAX_DEALS, MAX_ROUNDS
+from service.tournaments.templates import EVERY, MAX_SERIES, TEMPLATES
 
 MAX_LIMIT_MS: Final = 30 * 24 * 3600 * 1000
 MAX_ENTRIES: Final = 100_000
@@ -135,20 +136,19 @@ class EntryRulesChange(NewEntryRules):
     capacity = integer(0, MAX_ENTRIES, "Most entries at a time; 0 for any number")
 
 
-class NewTournament(Schema):
-    """A tournament to be."""
+class _Planned(Schema):
+    """What a tournament may be told to be, but for instants."""
 
-    title = line(120, "Shown to others", "Thursday's ten deals", required=True)
-    about = _prose("Shown to others", load_default="")
-    ruleset = words(tuple(RULESETS), "Which game is played", load_default=DEFAULT_RULESET)
+    template = words(tuple(TEMPLATES), "What is left out is as this template has it")
+    title = line(120, "Shown to others; needed without a template", "Thursday's ten deals")
+    about = _prose("Shown to others")
+    ruleset = words(tuple(RULESETS), f"Which game is played; left out, `{DEFAULT_RULESET}`")
     visibility = words(
         _VISIBILITIES,
         "`public`: listed, for all to see; `unlisted`: for whoever "
-        "has the id; `private`: for those who take part or host it",
-        load_default="public",
+        "has the id; `private`: for those who take part or host it; left out, `public`",
     )
-    entry = fields.Nested(NewEntryRules, load_default=dict)
-    attempts = integer(1, MAX_ATTEMPTS, "Attempts that each may make at a deal", load_default=1)
+    attempts = integer(1, MAX_ATTEMPTS, "Attempts that each may make at a deal; left out, 1")
     limit_ms = integer(
         1000, MAX_LIMIT_MS, "How long an attempt may take, at most; left out, until its round ends"
     )
@@ -156,18 +156,83 @@ class NewTournament(Schema):
     warm_up = fields.Boolean(
         truthy={True},
         falsy={False},
-        load_default=False,
         metadata={"description": "Whether there is a further deal, which never counts"},
     )
     reveal = words(
         _REVEALS,
         "When seeds may be known: `closing`, as soon as nothing played in "
-        "their round can change; `by-hand`, when the host says so",
-        load_default="closing",
+        "their round can change; `by-hand`, when the host says so; left out, `closing`",
     )
+
+
+class NewTournament(_Planned):
+    """A tournament to be. It has rounds, or a template and the instant at which it starts."""
+
+    entry = fields.Nested(NewEntryRules)
+    starts_at = query_instant("When the first round of the template starts")
     rounds = fields.List(
-        fields.Nested(NewRound), required=True, validate=validate.Length(1, MAX_ROUNDS)
+        fields.Nested(NewRound),
+        validate=validate.Length(1, MAX_ROUNDS),
+        metadata={"description": "Needed without a template"},
     )
+
+
+def _clock(description: str, **options: Any) -> fields.String:
+    return text("([01][0-9]|2[0-3]):[0-5][0-9]", description, "19:00", **options)
+
+
+class WallTime(Schema):
+    """A time that clocks in the zone show."""
+
+    day = integer(-60, 60, "So many days after the date; left out, on it", load_default=0)
+    time = _clock("The time of the day", required=True)
+
+
+class SeriesRound(Schema):
+    """A round of each tournament of a series."""
+
+    starts = fields.Nested(WallTime, required=True)
+    ends = fields.Nested(WallTime, required=True)
+    deals = integer(1, MAX_DEALS, "How many deals it has", required=True)
+    cut = fields.Nested(Cut)
+
+
+class SeriesEntryRules(Schema):
+    """Who may enter each tournament of a series, and when.
+
+    Left out: from now on, and until the first round ends.
+    """
+
+    by = words(_ENTRY_BY, "`open`, or `code` for those who have an invite code")
+    opens = fields.Nested(WallTime)
+    closes = fields.Nested(WallTime)
+    capacity = integer(1, MAX_ENTRIES, "Most entries at a time; left out, any number")
+
+
+class NewSeries(_Planned):
+    """Tournaments to be, alike but for their dates.
+
+    They have rounds, or a template and the time of the day at which it starts.
+    """
+
+    entry = fields.Nested(SeriesEntryRules)
+    at = _clock("When, on each date, the first round of the template starts")
+    rounds = fields.List(
+        fields.Nested(SeriesRound),
+        validate=validate.Length(1, MAX_ROUNDS),
+        metadata={"description": "Needed without a template"},
+    )
+    zone = text(
+        "[A-Za-z0-9_+/-]{1,64}", "The IANA time zone of all times", "Europe/Berlin", required=True
+    )
+    first = text(
+        "2[01][0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])",
+        "The first date",
+        "2026-10-24",
+        required=True,
+    )
+    every = words(tuple(EVERY), "How far apart the dates are", required=True)
+    count = integer(1, MAX_SERIES, "How many tournaments", required=True)
 
 
 class TournamentChange(Schema):
@@ -386,6 +451,52 @@ class TournamentList(Schema):
     """A page of tournaments; the Link header leads to those before and after it."""
 
     tournaments = fields.List(fields.Nested(TournamentSummary), required=True)
+
+
+class MadeSeries(Schema):
+    """A series that was made."""
+
+    series = uuid_field("What its tournaments have in common; lists of tournaments filter by it")
+    tournaments = fields.List(
+        fields.Nested(TournamentSummary),
+        required=True,
+        metadata={"description": "In the order of their dates"},
+    )
+
+
+class Offset(Schema):
+    """How long after a template's start something is."""
+
+    days = fields.Integer(required=True, metadata={"description": "Calendar days"})
+    minutes = fields.Integer(required=True, metadata={"description": "Minutes after that"})
+
+
+class TemplateRound(Schema):
+    """A round of a template."""
+
+    starts = fields.Nested(Offset, required=True)
+    ends = fields.Nested(Offset, required=True)
+    deals = integer(1, MAX_DEALS, "How many deals it has", required=True)
+
+
+class Template(Schema):
+    """A tournament without instants."""
+
+    name = words(tuple(TEMPLATES), "By which it is asked for", required=True)
+    title = fields.String(required=True)
+    about = fields.String(required=True)
+    attempts = integer(1, MAX_ATTEMPTS, "Attempts at a deal", required=True)
+    limit_ms = integer(1000, MAX_LIMIT_MS, "How long an attempt may take, at most")
+    scoring = fields.Nested(ToldScoring, required=True)
+    warm_up = fields.Boolean(required=True)
+    reveal = words(_REVEALS, "When seeds may be known", required=True)
+    rounds = fields.List(fields.Nested(TemplateRound), required=True)
+
+
+class TemplateList(Schema):
+    """All templates."""
+
+    templates = fields.List(fields.Nested(Template), required=True)
 
 
 class AttemptCounts(Schema):

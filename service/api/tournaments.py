@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from service import access, tournament_view, view
 from service.api import schemas
 from service.api import tournament_schemas as shapes
 from service.api.framework import (
+    HOUR,
     Blueprint,
     answer,
     database,
@@ -24,6 +25,7 @@ from service.api.framework import (
     tagged,
 )
 from service.api.lists import linked, place
+from service.engine import DEFAULT_RULESET
 from service.engine.replay import canonical
 from service.engine.standings import Cut, Scoring, scoring_of
 from service.games import draw_seed
@@ -39,6 +41,14 @@ from service.tournaments.model import (
     Seen,
     Stage,
     look,
+)
+from service.tournaments.templates import (
+    TEMPLATES,
+    After,
+    Calendar,
+    after_instant,
+    dates,
+    zone,
 )
 from service.view import Json
 
@@ -110,7 +120,65 @@ def _scoring(value: Json | None) -> Scoring:
         raise BadTournamentError("/scoring/keys", str(error)) from error
 
 
+_USUAL: Final[Json] = {
+    "about": "",
+    "ruleset": DEFAULT_RULESET,
+    "visibility": "public",
+    "entry": {},
+    "attempts": 1,
+    "warm_up": False,
+    "reveal": "closing",
+}
+"""What a tournament is where neither its host nor its template says so."""
+
+
+def _filled(body: Json) -> Json:
+    """Return a body with what it leaves out, but for rounds."""
+    template = TEMPLATES.get(body.get("template", ""))
+    filled = {**_USUAL, **(template.plan if template else {}), **body}
+    if "title" not in filled:
+        raise BadTournamentError("/title", "needed without a template")
+    return filled
+
+
+def _with_rounds(
+    body: Json,
+    start: str,
+    rounds: Callable[[], list[Json]],
+    after: Callable[[], Callable[[After], datetime]],
+) -> Json:
+    """Return a body with all that it leaves out.
+
+    Args:
+        body: The body.
+        start: The member that says when its template starts.
+        rounds: Gives its own rounds.
+        after: Gives what tells when something of its template is.
+    """
+    filled = _filled(body)
+    if "rounds" in body:
+        if start in body:
+            raise BadTournamentError(f"/{start}", "the rounds say when they start")
+        filled["rounds"] = rounds()
+    elif "template" not in body:
+        raise BadTournamentError("/rounds", "needed without a template")
+    elif start not in body:
+        raise BadTournamentError(f"/{start}", "a template is to be told when it starts")
+    else:
+        filled["rounds"] = TEMPLATES[body["template"]].rounds(after())
+    return filled
+
+
 def _plan(body: Json) -> Callable[[datetime], Plan]:
+    """Return what gives the plan that a body tells, from the request's instant."""
+    return _planned(
+        _with_rounds(
+            body, "starts_at", lambda: body["rounds"], lambda: after_instant(body["starts_at"])
+        )
+    )
+
+
+def _planned(body: Json) -> Callable[[datetime], Plan]:
     entry, stages = body["entry"], _stages(body["rounds"])
     scoring = _scoring(body.get("scoring"))
 
@@ -133,6 +201,44 @@ def _plan(body: Json) -> Callable[[datetime], Plan]:
         )
 
     return plan
+
+
+def _series(body: Json) -> dict[date, Callable[[datetime], Plan]]:
+    """Return for each date of a series what gives its plan."""
+    try:
+        first = date.fromisoformat(body["first"])
+    except ValueError as error:
+        raise BadTournamentError("/first", "there is no such date") from error
+    try:
+        there = zone(body["zone"])
+    except ValueError as error:
+        raise BadTournamentError("/zone", str(error)) from error
+    return {
+        on: _planned(_on(body, Calendar(on, there)))
+        for on in dates(first, body["every"], body["count"])
+    }
+
+
+def _on(body: Json, calendar: Calendar) -> Json:
+    """Return the body of a tournament on one date of its series."""
+
+    def at(told: Json) -> datetime:
+        return calendar.at(told["day"], time.fromisoformat(told["time"]))
+
+    def rounds() -> list[Json]:
+        return [
+            {**one, "starts_at": at(one["starts"]), "ends_at": at(one["ends"])}
+            for one in body["rounds"]
+        ]
+
+    filled = _with_rounds(
+        body, "at", rounds, lambda: calendar.after(time.fromisoformat(body["at"]))
+    )
+    entry = dict(filled["entry"])
+    for name in ("opens", "closes"):
+        if name in entry:
+            entry[f"{name}_at"] = at(entry.pop(name))
+    return {**filled, "entry": entry}
 
 
 def _change(body: Json) -> Callable[[Plan], Plan]:
@@ -188,6 +294,58 @@ def create_tournament(body: Json) -> Response:
     key = given_key("createTournament", canonical(_plain(body)))
     seen = run(hosting.create, _plan(body), tournament_id=new_id(), key=key, transaction=True)
     return _shown(seen, 201)
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/series",
+    "createSeries",
+    "Make a series of tournaments",
+    shapes.MadeSeries,
+    status=201,
+    headers=("Location",),
+    body=shapes.NewSeries,
+    bearer="needed",
+    needs=ORGANISE,
+    keyed=True,
+    fails=("bad-tournament",),
+)
+def create_series(body: Json) -> Response:
+    """Make a draft for each date of a series, all or none; each is edited and published by itself.
+
+    Times are what clocks in the zone show, before and after they are changed: 19:00 stays 19:00.
+    A time that a change leaves out is an hour later by the clocks; of one that comes twice it is
+    the first. With an `Idempotency-Key` it is safe to repeat.
+    """
+    key = given_key("createSeries", canonical(body))
+    plans = _series(body)
+    series, made = run(
+        hosting.create_series,
+        plans,
+        ids=[new_id() for _ in plans],
+        series=new_id(),
+        key=key,
+        transaction=True,
+    )
+    told = {"series": str(series), "tournaments": list(map(tournament_view.summary, made))}
+    response = answer(told, 201)
+    at = f"{view.ROOT}/tournaments?which=hosted&series={series}"
+    response.headers["Location"] = at
+    return response
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournament-templates",
+    "listTemplates",
+    "Templates of tournaments",
+    shapes.TemplateList,
+    headers=("ETag",),
+)
+def list_templates() -> Response:
+    """Tournaments without instants, to be made by name and told when."""
+    told = [tournament_view.template(name, of) for name, of in TEMPLATES.items()]
+    return tagged({"templates": told}, public=HOUR)
 
 
 @tournaments.operation(

@@ -1,8 +1,8 @@
 """What hosts do: make, edit, publish, call off, freeze, reveal; and lists of tournaments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -37,6 +37,7 @@ from service.tournaments.model import (
     ORGANISE,
     OWNERS,
     TOURNAMENT,
+    BadTournamentError,
     Event,
     Json,
     Plan,
@@ -104,6 +105,47 @@ def create(
     _write_rounds(connection, tournament_id, planned)
     tell(connection, tournament_id, now, Event("created", who.player, public=False))
     return look(connection, instant, token, tournament_id, ORGANISE)
+
+
+def create_series(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    plans: Mapping[date, Callable[[datetime], Plan]],
+    *,
+    ids: Sequence[UUID],
+    series: UUID,
+    key: Key | None = None,
+) -> tuple[UUID, list["Summary"]]:
+    """Make a tournament of each plan, all of one series or none; return its id and them all.
+
+    Args:
+        connection: In a transaction.
+        instant: The request's.
+        token: The fingerprint of the request's token.
+        plans: What each is to be, by its date, in their order.
+        ids: For each a new UUIDv7, rising.
+        series: A new UUIDv7.
+        key: What the client sent so that it may ask again.
+
+    Raises:
+        BadTournamentError: A plan makes no sense on its date.
+        KeyReusedError: The key was sent with another request.
+    """
+    now, who = access.read_viewer(connection, token, instant)
+    who = access.demand(who, *ORGANISE)
+    made = series
+    if key is not None:
+        made = repeats.claim(connection, now, who.player, key, series)
+    if made == series:
+        for (on, plan), tournament_id in zip(plans.items(), ids, strict=True):
+            try:
+                create(connection, instant, token, plan, tournament_id=tournament_id, series=series)
+            except BadTournamentError as error:
+                where = error.pointer.removesuffix("_at")
+                raise BadTournamentError(where, f"on {on}: {error.detail}") from error
+    query = select(*_LISTED).where(TOURNAMENT.series_id == made).order_by(TOURNAMENT.id)
+    return made, [_summary(row, now) for row in connection.execute(query)]
 
 
 def _values(plan: Plan) -> Json:
@@ -484,8 +526,7 @@ def list_tournaments(
     now, who = access.read_viewer(connection, token, instant)
     if who is not None:
         access.demand(who, *access.READ)
-    columns = (*TOURNAMENT, COURSE.label("course"), DEALS.label("dealt"))
-    query = select(*columns)
+    query = select(*_LISTED)
     if which == "public":
         query = query.where(TOURNAMENT.visibility == "public", TOURNAMENT.published_at.is_not(None))
     else:
@@ -510,6 +551,7 @@ def list_tournaments(
     )
 
 
+_LISTED: Final = (*TOURNAMENT, COURSE.label("course"), DEALS.label("dealt"))
 _R: Final = tables.rounds.c
 _FILTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "ruleset": lambda name: TOURNAMENT.ruleset == name,

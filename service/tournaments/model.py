@@ -76,6 +76,7 @@ class BadTournamentError(RendezvousError):
 
     Attributes:
         pointer: Where, as a JSON Pointer into the request's body.
+        detail: Why.
     """
 
     code = "bad-tournament"
@@ -83,6 +84,7 @@ class BadTournamentError(RendezvousError):
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(f"{pointer}: {detail}")
         self.pointer = pointer
+        self.detail = detail
 
 
 class EntryClosedError(RendezvousError):
@@ -188,8 +190,6 @@ class Plan:
         Raises:
             BadTournamentError: It does not.
         """
-        if self.entry_closes_at <= self.entry_opens_at:
-            raise BadTournamentError("/entry/closes_at", "entry closes after it opens")
         if sum(stage.deals for stage in self.stages) > MAX_DEALS:
             raise BadTournamentError("/rounds", f"at most {MAX_DEALS} deals, all rounds together")
         before: Stage | None = None
@@ -205,6 +205,8 @@ class Plan:
                     f"/rounds/{n}/starts_at", f"not before the round before it has ended{after}"
                 )
             before = stage
+        if self.entry_closes_at <= self.entry_opens_at:
+            raise BadTournamentError("/entry/closes_at", "entry closes after it opens")
         if self.entry_closes_at > self.stages[-1].ends_at:
             raise BadTournamentError("/entry/closes_at", "not after the last round ends")
 
