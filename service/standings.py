@@ -5,7 +5,7 @@ else: whoever changes one of these computes the rows anew from all of them. Who 
 time finds the entry's version changed, and does it again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -80,6 +80,21 @@ class Facts:
             self,
             entry=replace(self.entry, attempts=[*others, attempt]),
             verified={**self.verified, named: PENDING},
+        )
+
+    def with_verdicts(self, verdicts: Iterable[tuple[Attempt, bool]]) -> "Facts":
+        """Return them with attempts judged again: those that are invalid are out, others in."""
+        attempts = {(one.deal, one.number): one for one in self.entry.attempts}
+        verified = dict(self.verified)
+        for attempt, sound in verdicts:
+            named = (attempt.deal, attempt.number)
+            verified[named] = VALID if sound else INVALID
+            if sound:
+                attempts[named] = attempt
+            else:
+                attempts.pop(named, None)
+        return replace(
+            self, entry=replace(self.entry, attempts=list(attempts.values())), verified=verified
         )
 
     def rows(self) -> Iterator[tuple[int, bytes, Json]]:

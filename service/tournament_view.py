@@ -9,6 +9,7 @@ from service.games import Record
 from service.tournaments.entering import Condition
 from service.tournaments.feed import Happening
 from service.tournaments.hosting import Summary
+from service.tournaments.jobs import MAX_TOLD, Job
 from service.tournaments.model import MAX_ATTEMPTS, Own, Seen, Tournament
 from service.tournaments.pages import Board, Row
 from service.tournaments.templates import Template
@@ -241,4 +242,35 @@ def happening(of: Happening, *, hosts: bool) -> Json:
         **({} if of.entry is None else {"entry": str(of.entry)}),
         **({} if of.reason is None else {"reason": of.reason}),
         **({"data": of.data} if of.data else {}),
+    }
+
+
+def job(of: Job) -> Json:
+    """Return a job, for hosts."""
+    found = of.findings
+    return {
+        "id": str(of.id),
+        "tournament": str(of.tournament),
+        "kind": of.kind,
+        "by": str(of.by),
+        **({} if of.reason is None else {"reason": of.reason}),
+        "state": of.state,
+        "started_at": instant(of.started_at),
+        **({} if of.finished_at is None else {"finished_at": instant(of.finished_at)}),
+        "total": of.total,
+        "done": of.done,
+        **({} if "ranks" not in found else {"findings": _findings(found)}),
+        "links": {"self": f"{path(of.tournament)}/jobs/{of.id}"},
+    }
+
+
+def _findings(found: Json) -> Json:
+    lists = ("invalid", "restored", "changed")
+    told = {name: found[name][:MAX_TOLD] for name in lists}
+    for one in told["changed"]:
+        del one["key"]
+    return {
+        **told,
+        "ranks": found["ranks"]["entries"],
+        "counts": {**{name: len(found[name]) for name in lists}, "ranks": found["ranks"]["moved"]},
     }

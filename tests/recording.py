@@ -434,6 +434,33 @@ def series_of_three(session: Session) -> None:
     session.token = ada
 
 
+def judging(session: Session) -> None:
+    """A tournament of one deal whose attempts are verified and judged again."""
+    ada = session.token or ""
+    session.token = another(session, "Hana", "tournaments:organise")
+    show, refuse = session.show, session.refuse
+    first = {"starts_at": at(session, 10), "ends_at": at(session, 40), "deals": 1}
+    plan = {"title": "A short one", "rounds": [first]}
+    path = session.ask("POST", "/v1/tournaments", plan)["links"]["self"]
+    session.ask("POST", f"{path}/publish")
+    session.ask("POST", f"{path}/entries", {}, token=ada)
+    session.skipped += timedelta(minutes=12)
+    game = session.ask("POST", f"{path}/attempts", {"deal": 1}, token=ada)
+    session.ask("POST", f"{game['links']['self']}/resign", {"ply": 0}, token=ada)
+    job = show("begun", "Attempts are verified", "POST", f"{path}/verifications")
+    show("done", "A verification is done", "GET", job["links"]["self"])
+    refuse("wrong-state", "POST", f"{job['links']['self']}/apply")
+    again = ("POST", f"{path}/rejudgings", {"reason": "an attempt is disputed"})
+    job = show("rejudging", "Attempts are judged again", *again)
+    session.change("UPDATE games SET score = 104 WHERE id = %s", game["id"])
+    show("found", "What would move", "GET", job["links"]["self"])
+    show("applied", "It is applied", "POST", f"{job['links']['self']}/apply")
+    job = session.ask("POST", f"{path}/rejudgings", {"reason": "another look"})
+    show("dropped", "It is dropped", "POST", f"{job['links']['self']}/drop")
+    session.change("UPDATE games SET score = 0 WHERE id = %s", game["id"])
+    session.token = ada
+
+
 def events(session: Session, url: str) -> None:
     """The live events of a game that has ended, for one who has seen all but the end."""
     game = next(
@@ -499,6 +526,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
             doubles(session)
             tournaments(session)
             series_of_three(session)
+            judging(session)
             events(session, url)
             requests(session, url)
         database.dispose()

@@ -154,6 +154,11 @@ class TestNames:
             "getStandings: GET /v1/tournaments/{tournament_id}/standings",
             "getStandingsAround: GET /v1/tournaments/{tournament_id}/standings/around",
             "listTournamentEvents: GET /v1/tournaments/{tournament_id}/events",
+            "verifyAttempts: POST /v1/tournaments/{tournament_id}/verifications",
+            "rejudgeAttempts: POST /v1/tournaments/{tournament_id}/rejudgings",
+            "getJob: GET /v1/tournaments/{tournament_id}/jobs/{job_id}",
+            "applyRejudging: POST /v1/tournaments/{tournament_id}/jobs/{job_id}/apply",
+            "dropRejudging: POST /v1/tournaments/{tournament_id}/jobs/{job_id}/drop",
         ]
 
     def test_s_110_every_component_is_used(self, document: Json) -> None:

@@ -147,13 +147,47 @@ def upgrade() -> None:
         sa.Column("at", instant, nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.Column("document", sa.Text(), nullable=False),
-        sa.Column("signature", sa.Text(), nullable=False),
+        sa.Column("signature", sa.Text()),
         sa.ForeignKeyConstraint(
             ["tournament_id"],
             ["tournaments.id"],
             name=op.f("fk_tournament_results_tournament_id_tournaments"),
         ),
         sa.PrimaryKeyConstraint("tournament_id", "number", name=op.f("pk_tournament_results")),
+    )
+    op.create_table(
+        "tournament_jobs",
+        sa.Column("tournament_id", sa.Uuid(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("by_player", sa.Uuid(), nullable=False),
+        sa.Column("reason", sa.Text()),
+        sa.Column("started_at", instant, nullable=False),
+        sa.Column("total", sa.Integer(), nullable=False),
+        sa.Column("done", sa.Integer(), nullable=False),
+        sa.Column("cursor", sa.Uuid()),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("findings", postgresql.JSONB(), nullable=False),
+        sa.Column("finished_at", instant),
+        sa.CheckConstraint(
+            "kind IN ('verification', 'rejudging')", name=op.f("ck_tournament_jobs_kind_is_known")
+        ),
+        sa.CheckConstraint(
+            "state IN ('running', 'done', 'proposed', 'applied', 'dropped')",
+            name=op.f("ck_tournament_jobs_state_is_known"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["tournament_id"],
+            ["tournaments.id"],
+            name=op.f("fk_tournament_jobs_tournament_id_tournaments"),
+        ),
+        sa.PrimaryKeyConstraint("tournament_id", "id", name=op.f("pk_tournament_jobs")),
+    )
+    op.create_index(
+        "ix_tournament_jobs_started_at",
+        "tournament_jobs",
+        ["started_at"],
+        postgresql_where=sa.text("state = 'running'"),
     )
     op.create_table(
         "tournament_roles",
@@ -335,6 +369,8 @@ def downgrade() -> None:
     op.drop_table("tournament_rounds")
     op.drop_index(op.f("ix_tournament_roles_player_id"), table_name="tournament_roles")
     op.drop_table("tournament_roles")
+    op.drop_index("ix_tournament_jobs_started_at", table_name="tournament_jobs")
+    op.drop_table("tournament_jobs")
     op.drop_table("tournament_results")
     op.drop_table("tournament_invites")
     op.drop_table("tournament_events")

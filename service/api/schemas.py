@@ -41,6 +41,7 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "token_id": {"description": "The token's id, which is not its text"},
     "import_id": {"description": "The imported replay's id"},
     "tournament_id": {"description": "The tournament's id"},
+    "job_id": {"description": "The job's id"},
     "number": {
         "description": "The round, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 50},

@@ -622,3 +622,84 @@ class HappeningList(Schema):
     """Events, the earliest first."""
 
     events = fields.List(fields.Nested(Happening), required=True)
+
+
+class Judging(Schema):
+    """Why attempts are judged again."""
+
+    reason = reason(required=True)
+
+
+class JudgedAttempt(Schema):
+    """An attempt that is not valid, or is again."""
+
+    game = uuid_field("The game's id")
+    entry = uuid_field("The entry's id")
+    deal = integer(1, MAX_DEALS + 1, "The deal's number", required=True)
+    attempt = integer(1, MAX_ATTEMPTS, "Which attempt at the deal it is", required=True)
+    digest = text(HEX_64, "The digest at which it is valid", "0" * 64)
+    why = fields.String(metadata={"description": "What is wrong with it"})
+
+
+class ChangedEntry(Schema):
+    """An entry whose standings would change."""
+
+    entry = uuid_field("The entry's id")
+    before = fields.Nested(Total)
+    after = fields.Nested(Total, required=True)
+
+
+class MovedRank(Schema):
+    """An entry whose rank overall would change; a rank that is absent is none."""
+
+    entry = uuid_field("The entry's id")
+    before = integer(1, MAX_ENTRIES, "Its rank as it is")
+    after = integer(1, MAX_ENTRIES, "Its rank as it would be")
+
+
+class FindingCounts(Schema):
+    """How many there are of each; the lists name 1,000 at most."""
+
+    invalid = fields.Integer(required=True)
+    restored = fields.Integer(required=True)
+    changed = fields.Integer(required=True)
+    ranks = fields.Integer(required=True)
+
+
+class Findings(Schema):
+    """What a rejudging would change."""
+
+    invalid = fields.List(
+        fields.Nested(JudgedAttempt),
+        required=True,
+        metadata={"description": "Attempts that would leave the standings"},
+    )
+    restored = fields.List(
+        fields.Nested(JudgedAttempt),
+        required=True,
+        metadata={"description": "Attempts that would come back into them"},
+    )
+    changed = fields.List(fields.Nested(ChangedEntry), required=True)
+    ranks = fields.List(fields.Nested(MovedRank), required=True)
+    counts = fields.Nested(FindingCounts, required=True)
+
+
+class Job(Schema):
+    """Attempts judged again, and how far that is."""
+
+    id = uuid_field("The job's id")
+    tournament = uuid_field("The tournament's id")
+    kind = words(("verification", "rejudging"), "What it does", required=True)
+    by = uuid_field("The player who began it")
+    reason = fields.String(metadata={"description": "Why"})
+    state = words(
+        ("running", "done", "proposed", "applied", "dropped"),
+        "`proposed`: what it found is to be applied or dropped",
+        required=True,
+    )
+    started_at = instant("When it began", required=True)
+    finished_at = instant("When it was done or proposed, applied or dropped")
+    total = integer(0, 10**9, "Attempts that are to be judged", required=True)
+    done = integer(0, 10**9, "Those that are", required=True)
+    findings = fields.Nested(Findings)
+    links = fields.Nested(SelfLink, required=True)

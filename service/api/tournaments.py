@@ -30,7 +30,7 @@ from service.engine.replay import canonical
 from service.engine.standings import Cut, Scoring, scoring_of
 from service.games import draw_seed
 from service.store.database import new_id
-from service.tournaments import entering, feed, hosting, pages, settling
+from service.tournaments import entering, feed, hosting, jobs, pages, settling
 from service.tournaments.model import (
     JOIN,
     MAX_DEALS,
@@ -697,3 +697,109 @@ def list_events(query: Json, tournament_id: UUID) -> Response:
     hosts = seen.role in STAFF
     told = [tournament_view.happening(one, hosts=hosts) for one in found]
     return answer({"events": told})
+
+
+_JOB: Final = "/v1/tournaments/<uuid:tournament_id>/jobs/<uuid:job_id>"
+
+
+def _begun(tournament_id: UUID, kind: jobs.Kind, reason: str | None = None) -> Response:
+    job = acted(tournament_id, jobs.start, job_id=new_id(), kind=kind, reason=reason)
+    told = tournament_view.job(job)
+    response = answer(told, 202)
+    response.headers["Location"] = told["links"]["self"]
+    return response
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/verifications",
+    "verifyAttempts",
+    "Verify a tournament's attempts",
+    shapes.Job,
+    status=202,
+    headers=("Location",),
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def verify_attempts(tournament_id: UUID) -> Response:
+    """Have all attempts that are over verified by their logs, those aside that were already.
+
+    What is not valid leaves the standings, and its hosts are told by an event. Results are final
+    only of what is verified. While one is under way it is what is answered.
+    """
+    return _begun(tournament_id, "verification")
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/rejudgings",
+    "rejudgeAttempts",
+    "Judge a tournament's attempts again",
+    shapes.Job,
+    status=202,
+    headers=("Location",),
+    body=shapes.Judging,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def rejudge_attempts(body: Json, tournament_id: UUID) -> Response:
+    """Judge all attempts that are over again, and find what would move; nothing moves by it.
+
+    What is found is then applied or dropped as a whole. While one is under way or not decided it
+    is what is answered.
+    """
+    return _begun(tournament_id, "rejudging", body["reason"])
+
+
+@tournaments.operation(
+    "GET",
+    _JOB,
+    "getJob",
+    "How far a job is",
+    shapes.Job,
+    bearer="needed",
+    needs=access.READ,
+    fails=(*_FOUND, "role-missing"),
+)
+def get_job(tournament_id: UUID, job_id: UUID) -> Response:
+    """How far a verification or a rejudging is, and what it found; each reading takes it further.
+
+    It goes on in the background as well.
+    """
+    job = run(jobs.read, tournament_id, job_id)
+    if job.state == "running":
+        jobs.advance(database(), job, jobs.SMALL_STEP)
+        job = run(jobs.read, tournament_id, job_id)
+    return answer(tournament_view.job(job))
+
+
+@tournaments.operation(
+    "POST",
+    f"{_JOB}/apply",
+    "applyRejudging",
+    "Apply a rejudging",
+    shapes.Job,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def apply_rejudging(tournament_id: UUID, job_id: UUID) -> Response:
+    """Write what a rejudging found, and all standings anew, in one step. Safe to repeat."""
+    return answer(tournament_view.job(acted(tournament_id, jobs.apply, job_id)))
+
+
+@tournaments.operation(
+    "POST",
+    f"{_JOB}/drop",
+    "dropRejudging",
+    "Drop a rejudging",
+    shapes.Job,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def drop_rejudging(tournament_id: UUID, job_id: UUID) -> Response:
+    """Have a rejudging change nothing. Safe to repeat."""
+    return answer(tournament_view.job(acted(tournament_id, jobs.drop, job_id)))

@@ -13,6 +13,7 @@ from service.store.tables import (
     idempotency_keys,
     imports,
     invites,
+    jobs,
     metadata,
     players,
     roles,
@@ -162,6 +163,16 @@ HOLDINGS: Final = (
             *("tournament_id", "number", "at", "kind", "public", "by_player"),
             *("entry_id", "reason", "data"),
         ),
+        removed=false(),
+    ),
+    Holding(
+        jobs,
+        jobs.c.by_player,
+        told=(
+            *("tournament_id", "id", "kind", "by_player", "reason", "started_at", "total"),
+            *("done", "cursor", "state", "finished_at"),
+        ),
+        withheld={"findings": "it is about the entries of others"},
         removed=false(),
     ),
 )

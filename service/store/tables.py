@@ -379,5 +379,35 @@ results = Table(
     Column("digest", LargeBinary, nullable=False),
     # Canonical JSON, never changed.
     Column("document", Text, nullable=False),
-    Column("signature", Text, nullable=False),
+    # None where the service has no keys.
+    Column("signature", Text),
+)
+
+jobs = Table(
+    "tournament_jobs",
+    metadata,
+    # What judges a tournament's attempts again, some at a time, by whoever comes by.
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("id", Uuid, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("by_player", Uuid, nullable=False),
+    Column("reason", Text),
+    Column("started_at", _Instant, nullable=False),
+    # Attempts.
+    Column("total", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    # The last entry whose attempts are judged.
+    Column("cursor", Uuid),
+    Column("state", Text, nullable=False),
+    Column("findings", JSONB, nullable=False),
+    Column("finished_at", _Instant),
+    CheckConstraint("kind IN ('verification', 'rejudging')", name="kind_is_known"),
+    CheckConstraint(
+        "state IN ('running', 'done', 'proposed', 'applied', 'dropped')", name="state_is_known"
+    ),
+    Index(
+        "ix_tournament_jobs_started_at",
+        "started_at",
+        postgresql_where=text("state = 'running'"),
+    ),
 )
