@@ -1,0 +1,250 @@
+"""A whole public event over HTTP, from the draft to the reveal; on each game by one field."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+
+import pytest
+from client import Client, Json, Person, expect, problem
+from hall import (
+    Host,
+    board,
+    enter,
+    organiser,
+    start,
+    try_to_start,
+)
+
+from service.engine import verify
+from service.engine.replay import commitment
+from service.store.database import Database
+
+ENTRANTS = 40
+THROUGH = 12
+DEALS = 5
+"""Deals of each of the two rounds."""
+ACTS = 9
+"""Moves of an attempt, at most."""
+
+Choice = Callable[[Json, random.Random], Json]
+
+
+def some(game: Json, chooser: random.Random) -> Json:
+    """Choose any move."""
+    move: Json = chooser.choice(game["legal_moves"])
+    return move
+
+
+def greedy(game: Json, chooser: random.Random) -> Json:
+    """Choose a move to a foundation, if there is one."""
+    up = [one for one in game["legal_moves"] if "-" in one["to"]]
+    move: Json = chooser.choice(up or game["legal_moves"])
+    return move
+
+
+def ahead(game: Json, chooser: random.Random) -> Json:
+    """Choose, of the moves to foundations, one after whose card another that lies open may follow.
+
+    A deck has one card of each rank and suit, so what follows in the suit is a neighbour in rank or
+    next to one.
+    """
+    up = [one for one in game["legal_moves"] if "-" in one["to"]]
+    lying = {one["card"] for one in game["reserve"] if "card" in one} | set(game["waste"][-1:])
+    ranks = "A23456789TJQK"
+
+    def follow(move: Json) -> int:
+        rank, suit = ranks.index(move["card"][0]), move["card"][-1]
+        near = {ranks[(rank + step) % 13] + suit for step in (-2, -1, 1, 2)}
+        return len(near & (lying - {move["card"]}))
+
+    if up:
+        most = max(map(follow, up))
+        up = [one for one in up if follow(one) == most]
+    move: Json = chooser.choice(up or game["legal_moves"])
+    return move
+
+
+SKILLS: Sequence[Choice] = (some, greedy, ahead)
+
+
+@dataclass
+class Bot:
+    """A player who chooses by a skill; how, follows from its number alone."""
+
+    person: Person
+    number: int
+    entry: Json = field(default_factory=dict)
+    games: list[Json] = field(default_factory=list)
+
+    @property
+    def skill(self) -> Choice:
+        """How it chooses."""
+        return SKILLS[self.number % len(SKILLS)]
+
+    def play(self, contest: Json, deal: int, *, leave: bool = False) -> Json:
+        """Make an attempt at a deal, and give it up in the end or leave it as it stands."""
+        chooser = random.Random(f"{self.number}/{deal}")
+        game = start(self.person, contest, deal)
+        for _ in range(ACTS):
+            if game["status"] != "playing" or not game["legal_moves"]:
+                break
+            game = self.person.move(game, self.skill(game, chooser))
+        if game["status"] == "playing" and not leave:
+            game = expect(self.person.act(game, "resign"))
+        self.games.append(game)
+        return game
+
+
+@dataclass
+class Evening:
+    """The event as it goes on."""
+
+    host: Host
+    client: Client
+    contest: Json
+    bots: list[Bot]
+
+    @property
+    def path(self) -> str:
+        """The tournament's path."""
+        path: str = self.contest["links"]["self"]
+        return path
+
+    def now(self) -> Json:
+        """Return the tournament as somebody without a token sees it."""
+        return expect(self.client.get(self.path))
+
+    def board(self, person: Client | None = None, query: str = "") -> Json:
+        """Return the standings of all."""
+        limited = f"?limit={ENTRANTS + 1}{query}"
+        return board(person or self.client, self.contest, limited)
+
+
+def announce(host: Host, client: Client, ruleset: str) -> Evening:
+    """A draft is made, published, and its places are filled."""
+    plan = host.plan(
+        (60, 660, DEALS),
+        (670, 1270, DEALS, {"by": "top", "value": THROUGH}),
+        title="A public evening",
+        ruleset=ruleset,
+        entry={"capacity": ENTRANTS},
+        limit_ms=300_000,
+        reveal="by-hand",
+        warm_up=True,
+    )
+    contest = expect(host.post("/v1/tournaments", plan), 201)
+    contest = expect(host.act(contest, "publish"))
+    bots = [Bot(client.register(f"Bot {n}"), n) for n in range(ENTRANTS)]
+    for bot in bots:
+        bot.entry = enter(bot.person, contest)
+    late = client.register("Late")
+    refused = late.post(f"{contest['links']['self']}/entries", {})
+    assert problem(refused) == (409, "tournament-full")
+    return Evening(host, client, contest, bots)
+
+
+def first_round(evening: Evening) -> None:
+    """All play five deals; the last attempts of some are ended by their deadline."""
+    warm_up = 2 * DEALS + 1
+    evening.bots[0].play(evening.contest, warm_up)
+    evening.bots[0].games.clear()
+    assert problem(try_to_start(evening.bots[0].person, evening.contest)) == (409, "deal-closed")
+    evening.host.elapse(evening.contest, 60)
+    assert evening.now()["state"] == "running"
+    for bot in evening.bots:
+        for deal in range(1, DEALS + 1):
+            leave = deal == DEALS and bot.number % 4 == 0
+            bot.play(evening.contest, deal, leave=leave)
+    cards = {
+        skill: mean(
+            game["score"] for bot in evening.bots if bot.skill is skill for game in bot.games
+        )
+        for skill in SKILLS
+    }
+    assert cards[some] < min(cards[greedy], cards[ahead])
+
+
+def cut(evening: Evening) -> list[Bot]:
+    """The first round settles, and its best play on: those who are ranked so, ties included."""
+    evening.host.elapse(evening.contest, 611)
+    rows = evening.board()["rows"]
+    through = {row["player"]["id"] for row in rows if row.get("rank", 99) <= THROUGH}
+    assert THROUGH <= len(through) < ENTRANTS
+    assert {row["player"]["id"] for row in rows if row["reach"] == 2} == through
+    for bot in evening.bots:
+        mine = expect(bot.person.get(f"{evening.path}/entries/me"))
+        assert mine["deals"][DEALS - 1]["games"][0]["status"] != "playing"
+    out = next(bot for bot in evening.bots if bot.person.id not in through)
+    refused = try_to_start(out.person, evening.contest, DEALS + 1)
+    assert problem(refused) == (409, "not-through")
+    return [bot for bot in evening.bots if bot.person.id in through]
+
+
+def second_round(evening: Evening, through: Sequence[Bot]) -> None:
+    """Those who are through play on behind a frozen board, as the host alone sees."""
+    for deal in range(DEALS + 1, 2 * DEALS):
+        for bot in through:
+            bot.play(evening.contest, deal)
+    expect(evening.host.act(evening.contest, "freeze"))
+    frozen = evening.client.get(evening.contest["links"]["standings"]).data
+    before = evening.board()
+    for bot in through:
+        bot.play(evening.contest, 2 * DEALS)
+        assert bot.person.get(evening.contest["links"]["standings"]).data == frozen
+    live = evening.board(evening.host, "&view=live")
+    assert all(row["total"]["deals"] < 2 * DEALS for row in before["rows"])
+    assert sum(row["total"]["deals"] == 2 * DEALS for row in live["rows"]) == len(through)
+    expect(evening.host.act(evening.contest, "unfreeze"))
+    assert evening.board()["rows"] == live["rows"]
+
+
+def reveal(evening: Evening) -> None:
+    """Once nothing can change any more the host opens the deals, as they were committed to."""
+    evening.host.elapse(evening.contest, 606)
+    assert "seed" not in str(evening.now())
+    for number in (1, 2):
+        expect(evening.host.act(evening.contest, f"rounds/{number}/reveal"))
+    opened = evening.now()
+    assert opened["state"] == "revealed"
+    for one, of in zip(opened["rounds"], evening.contest["rounds"], strict=True):
+        for deal, sealed in zip(one["deals"], of["deals"], strict=True):
+            assert deal["commitment"] == sealed["commitment"]
+            assert (
+                commitment(f"{opened['id']}/{deal['number']}", deal["seed"]) == deal["commitment"]
+            )
+    for bot in evening.bots:
+        document = expect(evening.client.get(f"/v1/games/{bot.games[-1]['id']}/replay"))
+        assert verify(document).verdict == "valid"
+
+
+def told(evening: Evening) -> None:
+    """What happened is told in order, and each entry stands where its logs put it."""
+    kinds: list[str] = []
+    path = f"{evening.path}/events?limit=100"
+    while page := expect(evening.client.get(path))["events"]:
+        kinds += [one["kind"] for one in page]
+        path = f"{evening.path}/events?limit=100&after={page[-1]['number']}"
+    assert kinds[:2] == ["published", "joined"]
+    assert kinds.count("joined") == ENTRANTS
+    assert kinds.count("cut") == 1
+    assert kinds[-2:] == ["revealed", "revealed"]
+    rows = {row["entry"]: row for row in evening.board()["rows"]}
+    for bot in evening.bots:
+        row = rows[bot.entry["id"]]
+        results = [verify(bot.person.replay(game)).result for game in bot.games]
+        assert row["total"]["cards"] == sum(one["score"] for one in results if one)
+        assert row["total"]["entries"] == sum(one["ply"] for one in results if one)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("ruleset", ["royal-rendezvous-1", "royal-cotillion-1", "odd-and-even-1"])
+def test_a_whole_event(client: Client, database: Database, ruleset: str) -> None:
+    host = organiser(client.register("Grace"), database)
+
+    evening = announce(host, client, ruleset)
+    first_round(evening)
+    through = cut(evening)
+    second_round(evening, through)
+    reveal(evening)
+    told(evening)
