@@ -355,7 +355,33 @@ def tournaments(session: Session) -> None:
     session.ask("POST", f"{path}/publish")
     code = {"code": "7K2QF-9XW4M-ABCDE-23456"}
     session.refuse("invite-invalid", "POST", f"{path}/entries", code, token=ada)
+    deciding(session, ada)
     session.token = ada
+
+
+def deciding(session: Session, ada: str) -> None:
+    """What hosts rule on a tournament under way, and what they take back."""
+    show, refuse = session.show, session.refuse
+    now = {"starts_at": at(session, 0), "ends_at": at(session, 60), "deals": 1}
+    plan = {"title": "A judged evening", "rounds": [now], "warm_up": True}
+    path = session.ask("POST", "/v1/tournaments", plan)["links"]["self"]
+    session.ask("POST", f"{path}/publish")
+    entry = session.ask("POST", f"{path}/entries", {}, token=ada)["id"]
+    game = session.ask("POST", f"{path}/attempts", {"deal": 1}, token=ada)
+    rule = ("POST", f"{path}/rulings")
+    longer = {"kind": "extend", "round": 1, "ms": 60_000, "reason": "the network was down"}
+    key = {"Idempotency-Key": "one-more-minute"}
+    show("more-time", "A round goes on for a minute more", *rule, longer, headers=key)
+    session.ask("POST", f"{game['links']['self']}/resign", {"ply": 0}, token=ada)
+    attempt = {"entry": entry, "deal": 1, "attempt": 1}
+    terms = {"terms": {"cards": 3}, "reason": "three cards were moved on paper"}
+    show("other-result", "A result is adjusted", *rule, {"kind": "adjust", **attempt, **terms})
+    back = {"reason": "it was another player's paper"}
+    show("taken-back", "A ruling is taken back", "POST", f"{path}/rulings/2/reversal", back)
+    out = {"kind": "disqualify", "entry": entry, "reason": "two players at one screen"}
+    show("out", "An entry is disqualified", *rule, out)
+    refuse("bad-ruling", *rule, {**out, "kind": "admit"})
+    show("three-and-one-back", "Rulings", "GET", f"{path}/rulings", token=None)
 
 
 def hosting(session: Session) -> tuple[Json, str]:

@@ -159,6 +159,9 @@ class TestNames:
             "getJob: GET /v1/tournaments/{tournament_id}/jobs/{job_id}",
             "applyRejudging: POST /v1/tournaments/{tournament_id}/jobs/{job_id}/apply",
             "dropRejudging: POST /v1/tournaments/{tournament_id}/jobs/{job_id}/drop",
+            "createRuling: POST /v1/tournaments/{tournament_id}/rulings",
+            "listRulings: GET /v1/tournaments/{tournament_id}/rulings",
+            "reverseRuling: POST /v1/tournaments/{tournament_id}/rulings/{ruling}/reversal",
         ]
 
     def test_s_110_every_component_is_used(self, document: Json) -> None:
@@ -393,6 +396,10 @@ EXCEPTIONS = {
     },
     "listTournaments": {"unknown-cursor": "as for listGames"},
     "getStandings": {"unknown-cursor": "as for listGames"},
+    "createRuling": {
+        "bad-ruling": "which members are needed depends on the kind",
+        "idempotency-key-reused": "as for createGame",
+    },
 }
 """Refusals with 412 and 422 of what fits the schema: each is one that JSON Schema cannot tell."""
 

@@ -66,7 +66,8 @@ class Holder:
             game = self.owner.move(game, game["legal_moves"][0])
         ids = {"game_id": game["id"], "token_id": str(self.token)}
         if "{tournament_id}" in path:
-            ids["tournament_id"], ids["number"] = self.owner_of_one(name), "1"
+            ids["tournament_id"] = self.owner_of_one(name)
+            ids["number"] = ids["ruling"] = "1"
         if "{job_id}" in path:
             ids["job_id"] = self.rejudged(ids["tournament_id"])
         if "{import_id}" in path:
@@ -101,6 +102,9 @@ class Holder:
             enter(host, plan)
         if name == "revealRound":
             host.elapse(plan, 650)
+        if name == "reverseRuling":
+            ruled = {"kind": "extend", "round": 1, "ms": 1, "reason": "to be taken back"}
+            expect(host.act(plan, "rulings", ruled), 201)
         return str(plan["id"])
 
     def rejudged(self, tournament: str) -> str:

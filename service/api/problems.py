@@ -74,6 +74,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "replay-refused": (422, "The replay is not valid, or its game not finished"),
     "idempotency-key-reused": (422, "The key was sent with another request"),
     "bad-tournament": (422, "The tournament makes no sense"),
+    "bad-ruling": (422, "The ruling is not told whole"),
     "precondition-needed": (428, "If-Match is needed"),
     "rate-limited": (429, "Too many requests"),
     "too-many-streams": (429, "This token has as many streams as it may"),

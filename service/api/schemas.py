@@ -46,6 +46,10 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "description": "The round, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 50},
     },
+    "ruling": {
+        "description": "The ruling's number",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 10**9},
+    },
 }
 """What the contract says of the parameters of paths, beside what the paths themselves say."""
 

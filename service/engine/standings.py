@@ -232,7 +232,7 @@ class Cut:
         }
 
 
-RulingKind = Literal["disqualify", "reinstate", "annul", "adjust", "extend", "admit"]
+RulingKind = Literal["disqualify", "reinstate", "annul", "adjust", "extend", "admit", "reverse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +243,8 @@ class Ruling:
         number: Rulings are numbered as they are made.
         kind: ``disqualify`` takes an entry out of the ranking and ``reinstate`` puts it back, the
             later one counts; ``annul`` has an attempt count as never made; ``adjust`` replaces
-            parts of its result; ``extend`` and ``admit`` change when or what may be played, and
-            no standing.
+            parts of its result; ``extend`` and ``admit`` change when or what may be played;
+            ``reverse`` has another one not hold.
         entry: The entry's id; None where it concerns all.
         deal: The number of the deal.
         attempt: The number of the attempt.

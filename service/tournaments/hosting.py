@@ -295,17 +295,33 @@ def _move_round(
     now: datetime,
 ) -> None:
     """Write a round's new instants, and the deadlines of its open attempts by the same rule."""
+    move_deadlines(connection, tournament, plan, number, stage.ends_at, now)
+    write_closing(connection, tournament, plan, number, stage.starts_at, stage.ends_at)
+
+
+def move_deadlines(
+    connection: Connection,
+    tournament: UUID,
+    plan: Plan,
+    number: int,
+    ends_at: datetime,
+    now: datetime,
+) -> None:
+    """Write the deadlines that a round's open attempts have by its end and the rulings that hold.
+
+    What extends a round gives those attempts more time that were open then, and what extends an
+    attempt goes beyond the round's end. No deadline is put before now, unless it was there.
+    """
     connection.execute(
         _MOVE_DEADLINES,
         {
             "tournament": tournament,
             "number": number,
-            "ends_at": stage.ends_at,
+            "ends_at": ends_at,
             "limit": plan.limit,
             "now": now,
         },
     )
-    write_closing(connection, tournament, plan, number, stage.starts_at, stage.ends_at)
 
 
 def write_closing(
@@ -317,9 +333,14 @@ def write_closing(
     ends_at: datetime,
 ) -> None:
     """Write a round's instants, with the last deadline of its attempts and the reveal after it."""
+    counting = select(_D.number).where(
+        _D.tournament_id == tournament, _D.round == number, _D.counts
+    )
     latest = connection.execute(
         select(func.max(GAME.deadline)).where(
-            GAME.tournament_id == tournament, GAME.round == number, GAME.ended_at.is_(None)
+            GAME.tournament_id == tournament,
+            GAME.deal_no.in_(counting),
+            GAME.ended_at.is_(None),
         )
     ).scalar_one()
     closes_at = ends_at if latest is None else max(latest, ends_at)
@@ -335,11 +356,34 @@ def write_closing(
     )
 
 
+_D: Final = tables.deals.c
+# What warms up never counts, and may go on in later rounds.
 _MOVE_DEADLINES: Final = text("""
-UPDATE games SET deadline = greatest(
-    CAST(:now AS timestamptz), least(created_at + CAST(:limit AS interval), :ends_at)
+WITH open AS (
+    SELECT game.id, game.created_at, game.deadline,
+        coalesce(sum(CAST(one.terms->>'ms' AS bigint)) FILTER (WHERE one.round IS NOT NULL), 0)
+            * interval '1 ms' AS wide,
+        coalesce(sum(CAST(one.terms->>'ms' AS bigint)) FILTER (WHERE one.round IS NULL), 0)
+            * interval '1 ms' AS own
+    FROM games AS game
+    JOIN tournament_deals AS deal
+        ON deal.tournament_id = game.tournament_id AND deal.number = game.deal_no AND deal.counts
+    LEFT JOIN tournament_rulings AS one
+        ON one.tournament_id = game.tournament_id AND one.kind = 'extend'
+        AND one.reversed_by IS NULL
+        AND (
+            (one.round = game.round AND one.at >= game.created_at)
+            OR (one.entry_id = game.entry_id AND one.deal_no = game.deal_no
+                AND one.attempt = game.attempt)
+        )
+    WHERE game.tournament_id = :tournament AND game.round = :number AND game.ended_at IS NULL
+    GROUP BY game.id
 )
-WHERE tournament_id = :tournament AND round = :number AND ended_at IS NULL
+UPDATE games SET deadline = greatest(
+    least(open.deadline, CAST(:now AS timestamptz)),
+    least(open.created_at + CAST(:limit AS interval) + open.wide, :ends_at) + open.own
+)
+FROM open WHERE games.id = open.id AND games.ended_at IS NULL
 """)
 
 

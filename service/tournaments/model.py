@@ -87,6 +87,12 @@ class BadTournamentError(RendezvousError):
         self.detail = detail
 
 
+class BadRulingError(BadTournamentError):
+    """A ruling is not told whole, or with more than its kind needs."""
+
+    code = "bad-ruling"
+
+
 class EntryClosedError(RendezvousError):
     """Nobody can enter now."""
 

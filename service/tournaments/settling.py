@@ -191,7 +191,11 @@ def _cut(connection: Connection, tournament: Tournament, now: datetime, number: 
     reach = reach_of(cuts, number)
     kept = tables.standings
     query = select(kept.c.entry_id, kept.c.key, kept.c.told["total"]).where(
-        kept.c.tournament_id == tournament.id, ~kept.c.frozen, kept.c.round == OVERALL
+        kept.c.tournament_id == tournament.id,
+        ~kept.c.frozen,
+        kept.c.round == OVERALL,
+        # Whom an earlier cut has stopped no later one lets through.
+        kept.c.told["reach"].as_integer() >= number - 1,
     )
     found = {
         entry: Standing(

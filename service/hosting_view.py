@@ -1,0 +1,31 @@
+"""What a client sees of rulings, roles, invites: JSON-ready values."""
+
+from typing import Final
+
+from service.tournaments.rulings import Ruling
+from service.view import Json, instant
+
+_TERMS: Final = ("won", "cards", "entries", "time")
+
+
+def ruling(of: Ruling, *, hosts: bool) -> Json:
+    """Return a ruling.
+
+    Args:
+        of: The ruling.
+        hosts: Whether the viewer hosts the tournament: its author is theirs to know.
+    """
+    parts = {name: of.terms[name] for name in _TERMS if name in of.terms}
+    named = ("deal", "attempt", "round")
+    return {
+        "number": of.number,
+        "at": instant(of.at),
+        "kind": of.kind,
+        **({"by": str(of.by)} if hosts else {}),
+        **({} if of.entry is None else {"entry": str(of.entry)}),
+        **{name: value for name in named if (value := getattr(of, name)) is not None},
+        **({"terms": parts} if parts else {}),
+        **{name: of.terms[name] for name in ("ms", "reverses") if name in of.terms},
+        "reason": of.reason,
+        **({} if of.reversed_by is None else {"reversed_by": of.reversed_by}),
+    }
