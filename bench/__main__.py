@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import bulk, engine, report, start, storage, streams, web
+from bench import bulk, engine, report, start, storage, streams, tournaments, web
 from bench.report import Results
 
-PARTS: Final = ("engine", "http", "streams", "storage", "bulk", "start")
+PARTS: Final = ("engine", "http", "streams", "storage", "bulk", "start", "tournaments")
 
 
 def _parts(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
@@ -66,6 +66,12 @@ def _measure(parts: tuple[str, ...], *, quick: bool) -> Results:
             lambda step: storage.measure(*((40, 400) if quick else (2000, 100_000)), step),
         ),
         "bulk": (bulk.steps(), lambda step: bulk.measure(500 if quick else 100_000, step)),
+        "tournaments": (
+            tournaments.steps(1 if quick else 3),
+            lambda step: tournaments.measure(
+                *((40, 2, 5, 1, 0.5) if quick else (10_000, 10, 600, 3, 4.0)), step
+            ),
+        ),
         "start": (2 * min(3, rounds), lambda step: start.measure(min(3, rounds), step)),
     }
     # Drawn only between measurements: a thread that draws would disturb them.

@@ -18,6 +18,8 @@ from bench.rig import THREADS, WORKERS
 from bench.start import Report as Start
 from bench.storage import Report as Storage
 from bench.streams import Report as Streams
+from bench.tournaments import AROUND, FIRST, KINDS, LAST, MIDDLE, READS, RESULTS
+from bench.tournaments import Report as Tournaments
 from bench.web import (
     BARE,
     BATCH,
@@ -46,6 +48,7 @@ class Results:
     storage: Storage | None = None
     bulk: Bulk | None = None
     start: Start | None = None
+    tournaments: Tournaments | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,14 @@ def targets(results: Results) -> list[Target]:
             _at_most("Start to ready, new home", median(begun.fresh), 3, "{:.2f} s"),
             _at_most("Start to ready, existing home", median(begun.existing), 3, "{:.2f} s"),
         ]
+    if field := results.tournaments:
+        what = f"A page of standings of {field.entries:,} entries, p95 with {RESULTS} results/s"
+        found += [
+            _at_most(what, field.slowest(FIRST, MIDDLE, LAST), 20, "{:.1f} ms"),
+            _at_most("The same around an entry", field.slowest(AROUND), 20, "{:.1f} ms"),
+            _at_most("The move that ends an attempt, per other move", field.ratio, 1.5, "{:.2f} x"),
+            _at_most(f"{field.verified:,} attempts verified again", field.job, 120, "{:.0f} s"),
+        ]
     return found
 
 
@@ -168,6 +179,8 @@ def render(results: Results) -> str:
         parts += _bulk(results.bulk)
     if results.start:
         parts += _start(results.start)
+    if results.tournaments:
+        parts += _tournaments(results.tournaments)
     return "\n\n".join(parts) + "\n"
 
 
@@ -424,4 +437,44 @@ def _start(found: Start) -> list[str]:
         "## Start",
         "From `rendezvous serve` to the first 200 of `/readyz`; on a new home a database is made.",
         _table(["start on", "median s", "most s"], rows),
+    ]
+
+
+def _tournaments(found: Tournaments) -> list[str]:
+    rows = [
+        [
+            kind,
+            *(
+                f"{median(one.percentile(share, steady=True) for one in outcomes[kind]):.1f}"
+                for outcomes in (found.quiet, found.busy)
+                for share in (0.5, 0.95)
+            ),
+            f"{median(one.percentile(0.95) for one in found.busy[kind]):.1f}",
+        ]
+        for kind in KINDS
+    ]
+    coming = found.results
+    return [
+        "## Tournaments",
+        _prose(f"""
+            One tournament of {found.entries:,} entries, each of which has played {found.deals}
+            deals: made games, played by simple players by the rules, {found.verified:,} attempts
+            in all. Made in {found.made:.0f} s. Reads of 20 rows, or 10 on either side, sent at
+            {READS} a second; results by {median(one.rate for one in coming):.0f} moves a second
+            that end attempts, each of which took
+            {median(one.percentile(0.5) for one in coming):.1f} ms (p50). Latency as above, without
+            what the machine delayed but in the last column.
+        """),
+        _table(
+            ["standings", "p50 ms", "p95 ms", "busy p50 ms", "busy p95 ms", "busy p95 ms of all"],
+            rows,
+        ),
+        _prose(f"""
+            The last two moves of {len(found.moved):,} attempts, one after the other: the last one,
+            which ends the attempt and writes its standings and its event, takes
+            {median(found.ended):.2f} ms, the one before it {median(found.moved):.2f} ms (medians).
+            All attempts verified by one process, and all standings written anew:
+            {found.job:.0f} s. Verified and compared from scratch by code of its own, with
+            processes: {found.scratch:.0f} s.
+        """),
     ]

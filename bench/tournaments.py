@@ -1,0 +1,273 @@
+"""Tournaments with a whole field: standings read while results come in, ends, verification."""
+
+import http.client
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from multiprocessing import get_context
+from statistics import median
+from typing import Any, Final
+from uuid import UUID
+
+import psutil  # type: ignore[import-untyped]
+from sqlalchemy import Connection as Database_
+from sqlalchemy import text
+
+from bench import field, rig
+from bench.field import Field, Open
+from bench.load import Connection, Outcome, connections, pace, request
+from service import tokens
+from service.store.database import Database, Instant, new_id
+from service.tournaments import jobs
+
+FIRST: Final = "the first page"
+MIDDLE: Final = "a page in the middle"
+LAST: Final = "the last page"
+AROUND: Final = "around an entry"
+KINDS: Final = (FIRST, MIDDLE, LAST, AROUND)
+
+RESULTS: Final = 200
+"""Results a second that come in while standings are read."""
+READS: Final = 50
+"""Reads a second."""
+
+_CONNECTIONS: Final = 8
+_WARM: Final = 20
+_NEXT: Final = re.compile(r'<([^>]+)>; rel="next"')
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was measured.
+
+    Attributes:
+        entries: Entries of the tournament.
+        deals: Deals that each has played.
+        made: Seconds that it took to make it.
+        moved: Latencies of moves in its attempts, in ms, one after the other.
+        ended: Latencies of the moves that ended these attempts.
+        quiet: For each kind of read its samples while nothing else happens, round by round.
+        busy: The same while results come in.
+        results: The results that came in meanwhile.
+        verified: Attempts that were verified, by a job and from scratch.
+        job: Seconds that the job took, all standings written anew.
+        scratch: Seconds that all took from scratch, by processes that know nothing of the job.
+    """
+
+    entries: int
+    deals: int
+    made: float
+    moved: list[float]
+    ended: list[float]
+    quiet: dict[str, list[Outcome]]
+    busy: dict[str, list[Outcome]]
+    results: list[Outcome]
+    verified: int
+    job: float
+    scratch: float
+
+    @property
+    def ratio(self) -> float:
+        """What the end of an attempt takes, as a multiple of another move: medians."""
+        return median(self.ended) / median(self.moved)
+
+    def slowest(self, *kinds: str) -> float:
+        """Return the p95 in ms of the slowest of some kinds, while results come in."""
+        return max(
+            median(one.percentile(0.95, steady=True) for one in self.busy[kind]) for kind in kinds
+        )
+
+
+def steps(rounds: int) -> int:
+    """Return the number of steps that a measurement takes."""
+    return 4 + rounds * len(KINDS)
+
+
+def measure(
+    entries: int, deals: int, pairs: int, rounds: int, seconds: float, step: Callable[[], None]
+) -> Report:
+    """Make a field, and measure.
+
+    Args:
+        entries: Entries of the tournament.
+        deals: Its deals.
+        pairs: Attempts of which the last two moves are timed.
+        rounds: How often each kind of read is measured.
+        seconds: How long each time.
+        step: Called now and then; :func:`steps` says how often.
+    """
+    each = int(RESULTS * seconds) + _CONNECTIONS
+    waiting = pairs + rounds * len(KINDS) * each
+    with rig.new_home() as home, rig.Service(home) as service:
+        url = service.postgres.url
+        begun = time.monotonic()
+        made = field.make(url, entries, deals, waiting, lambda: None)
+        made_in = time.monotonic() - begun
+        step()
+        stage = Stage(service, made)
+        moved, ended = stage.end(made.open[:pairs])
+        step()
+        ready = iter(made.open[pairs:])
+        quiet: dict[str, list[Outcome]] = {kind: [] for kind in KINDS}
+        busy: dict[str, list[Outcome]] = {kind: [] for kind in KINDS}
+        results = []
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            for _ in range(rounds):
+                for kind in KINDS:
+                    quiet[kind].append(stage.read(kind, seconds / 2))
+                    some = stage.prepare([one for one, _ in zip(ready, range(each), strict=False)])
+                    coming = pool.submit(_send, service.port, stage.pids, some, seconds + 1)
+                    time.sleep(0.5)
+                    busy[kind].append(stage.read(kind, seconds))
+                    results.append(coming.result())
+                    step()
+        job = _verify(url, made)
+        step()
+        begun = time.monotonic()
+        verified = field.verify(url, made.tournament, lambda: None)
+        scratch = time.monotonic() - begun
+        step()
+    return Report(
+        entries,
+        deals,
+        made_in,
+        moved,
+        ended,
+        quiet,
+        busy,
+        results,
+        verified,
+        job,
+        scratch,
+    )
+
+
+class Stage:
+    """The running service, and what is asked of it."""
+
+    def __init__(self, service: rig.Service, made: Field) -> None:
+        self.service = service
+        self.made = made
+        self.pids = [worker.pid for worker in service.workers()]
+        self.standings = f"/v1/tournaments/{made.tournament}/standings"
+        pages = self._pages()
+        self.paths = {
+            FIRST: [self.standings],
+            MIDDLE: pages[len(pages) // 2 :][:3],
+            LAST: pages[-1:],
+            AROUND: [f"{self.standings}/around"],
+        }
+        self.tokens = [one.token for one in made.open[:100]]
+
+    def _pages(self) -> list[str]:
+        """Return the paths of all pages."""
+        connection = http.client.HTTPConnection(rig.HOST, self.service.port, timeout=30)
+        found, path = [], f"{self.standings}?limit=100"
+        while path:
+            found.append(path)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            link = _NEXT.search(answer.headers.get("Link", ""))
+            path = link[1] if link else ""
+        connection.close()
+        # Of the usual length, each from where one of those begins.
+        return [one.replace("limit=100", "limit=20") for one in found]
+
+    def end(self, attempts: Sequence[Open]) -> tuple[list[float], list[float]]:
+        """Make the last two moves of attempts one after the other; return their latencies in ms."""
+        connection = Connection(self.service.port)
+        moved: list[float] = []
+        ended: list[float] = []
+        for one in attempts:
+            for n, latencies in ((0, moved), (1, ended)):
+                sent = _move(one, n)
+                begun = time.perf_counter()
+                connection.ask(sent)
+                latencies.append((time.perf_counter() - begun) * 1e3)
+        connection.close()
+        return moved[min(_WARM, len(moved) - 1) :], ended[min(_WARM, len(ended) - 1) :]
+
+    def prepare(self, attempts: Sequence[Open]) -> list[bytes]:
+        """Make all moves but the last of attempts; return the requests that end them."""
+        connection = Connection(self.service.port)
+        for one in attempts:
+            connection.ask(_move(one, 0))
+        connection.close()
+        return [_move(one, 1) for one in attempts]
+
+    def read(self, kind: str, seconds: float) -> Outcome:
+        """Read some part of the standings again and again, at a fixed rate."""
+        paths = cycle(self.paths[kind])
+        asked = cycle(request("GET", next(paths), token) for token in self.tokens)
+        with _open(self.service.port, self.pids) as found:
+            return pace(found, [asked for _ in found], READS, seconds)
+
+
+def _open(port: int, pids: Sequence[int]) -> Any:
+    workers = [psutil.Process(pid) for pid in pids]
+    return connections(port, workers, _CONNECTIONS, request("GET", "/healthz"))
+
+
+def _send(port: int, pids: Sequence[int], sent: list[bytes], seconds: float) -> Outcome:
+    """Send results at their rate; in a process of its own, so that nothing waits for it."""
+    queue = iter(sent)
+
+    def each() -> Iterator[bytes]:
+        yield from queue
+
+    with _open(port, pids) as found:
+        return pace(found, [each() for _ in found], RESULTS, min(seconds, len(sent) / RESULTS))
+
+
+def _move(one: Open, n: int) -> bytes:
+    body: dict[str, Any] = {"ply": one.ply + n}
+    act = "resign" if one.moves[n] == "resign" else "moves"
+    if act == "moves":
+        origin, _, destination = one.moves[n].partition(":")
+        body["moves"] = [{"from": origin, "to": destination}]
+    return request("POST", f"/v1/games/{one.game}/{act}", one.token, json.dumps(body).encode())
+
+
+def _verify(url: str, made: Field) -> float:
+    """Have a job verify all attempts; return the seconds that it took."""
+    database = Database(url)
+    token = tokens.fingerprint(made.host)
+    begun = time.monotonic()
+    job = database.run(
+        partial(
+            _start_job,
+            token=token,
+            tournament=made.tournament,
+        ),
+        transaction=True,
+    )
+    while jobs.step(database):
+        pass
+    spent = time.monotonic() - begun
+    state = database.run(partial(_state, job=job))
+    database.dispose()
+    if state != ("done", 0):
+        raise RuntimeError(f"the job is {state[0]}, and {state[1]} attempts are not valid")
+    return spent
+
+
+def _start_job(connection: Database_, *, token: bytes, tournament: UUID) -> UUID:
+    return jobs.start(
+        connection, Instant(), token, tournament, job_id=new_id(), kind="verification"
+    ).id
+
+
+def _state(connection: Database_, *, job: UUID) -> tuple[str, int]:
+    row = connection.execute(
+        text("""SELECT state, (SELECT count(*) FROM games WHERE verified = '' OR
+            (verified IS NULL AND ended_at IS NOT NULL AND tournament_id = job.tournament_id))
+        FROM tournament_jobs AS job WHERE id = :id"""),
+        {"id": job},
+    ).one()
+    return str(row[0]), int(row[1])
