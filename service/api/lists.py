@@ -30,10 +30,11 @@ def place() -> Place | None:
     if cursor is None:
         return None
     try:
-        data = base64.b64decode(cursor, b"-_", validate=True)
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
     except binascii.Error:
         data = b""
-    if len(data) >= _LEAST and data[:1] in _SIDES and data[_KNOWN] == _list():
+    known = len(data) >= _LEAST and data[:1] in _SIDES and data[_KNOWN] == _list()
+    if known and _text(data) == cursor:
         return Place(UUID(bytes=data[_ITEM]), newer=data[:1] == _SIDES[True], key=data[_KEY])
     raise UnknownCursorError("no page of this list, with these filters, gave this cursor")
 
@@ -49,8 +50,11 @@ def linked(response: Response, page: Page[Any]) -> Response:
 
 def _path(to: Place) -> str:
     data = _SIDES[to.newer] + to.item.bytes + to.key + _list()
-    cursor = base64.urlsafe_b64encode(data).decode()
-    return f"{request.path}?{urlencode({**request.args, 'cursor': cursor})}"
+    return f"{request.path}?{urlencode({**request.args, 'cursor': _text(data)})}"
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _list() -> bytes:
