@@ -3,7 +3,9 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import mean
+from uuid import UUID
 
 import pytest
 from client import Client, Json, Person, expect, problem
@@ -15,7 +17,9 @@ from hall import (
     start,
     try_to_start,
 )
+from sqlalchemy import text
 
+from service import standings
 from service.engine import verify
 from service.engine.replay import commitment
 from service.store.database import Database
@@ -165,6 +169,26 @@ def first_round(evening: Evening) -> None:
     assert cards[some] < min(cards[greedy], cards[ahead])
 
 
+def disqualify(evening: Evening) -> Bot:
+    """Whoever leads is disqualified: the row stays, its rank goes, and all others close up."""
+    before = evening.board()["rows"]
+    leader = before[0]
+    ruling = {"kind": "disqualify", "entry": leader["entry"], "reason": "two accounts"}
+    made = expect(evening.host.act(evening.contest, "rulings", ruling), 201)
+    assert made["number"] == 1
+    rows = evening.board()["rows"]
+    assert [row["entry"] for row in rows] == [
+        *(row["entry"] for row in before[1:]),
+        leader["entry"],
+    ]
+    assert "rank" not in rows[-1]
+    assert rows[0]["rank"] == 1
+    assert (rows[-1]["status"], rows[-1]["total"]) == ("disqualified", leader["total"])
+    gone = next(bot for bot in evening.bots if bot.entry["id"] == leader["entry"])
+    assert problem(try_to_start(gone.person, evening.contest)) == (409, "not-entered")
+    return gone
+
+
 def cut(evening: Evening) -> list[Bot]:
     """The first round settles, and its best play on: those who are ranked so, ties included."""
     evening.host.elapse(evening.contest, 611)
@@ -199,6 +223,48 @@ def second_round(evening: Evening, through: Sequence[Bot]) -> None:
     assert evening.board()["rows"] == live["rows"]
 
 
+def rejudge(evening: Evening) -> Json:
+    """Return what a rejudging of all attempts finds, and proposes."""
+    reason = {"reason": "the result of an attempt is disputed"}
+    job = expect(evening.host.act(evening.contest, "rejudgings", reason), 202)
+    while job["state"] == "running":
+        job = expect(evening.host.get(job["links"]["self"]))
+    assert (job["state"], job["done"]) == ("proposed", job["total"])
+    return job
+
+
+def dispute(evening: Evening, bot: Bot) -> None:
+    """A result that its log does not bear out goes as all attempts are judged again."""
+    store, game = evening.host.store, bot.games[0]
+
+    def change(score: int) -> None:
+        values = {"id": game["id"], "score": score}
+        query = text("UPDATE games SET score = :score WHERE id = :id")
+        store.run(lambda one: one.execute(query, values))
+        contest = UUID(evening.contest["id"])
+        store.run(partial(standings.write, tournament=contest), transaction=True)
+
+    honest = evening.board()["rows"]
+    change(100)
+    assert evening.board()["rows"][0]["entry"] == bot.entry["id"]
+    job = rejudge(evening)
+    assert [one["game"] for one in job["findings"]["invalid"]] == [game["id"]]
+    expect(evening.host.post(f"{job['links']['self']}/apply"))
+    rows = {row["entry"]: row for row in evening.board()["rows"]}
+    assert rows[bot.entry["id"]]["cells"][0]["deal"] == 2
+    change(game["score"])
+    job = rejudge(evening)
+    assert [one["game"] for one in job["findings"]["restored"]] == [game["id"]]
+    expect(evening.host.post(f"{job['links']['self']}/apply"))
+    assert [plain(row) for row in evening.board()["rows"]] == [plain(row) for row in honest]
+
+
+def plain(row: Json) -> Json:
+    """Return a row without how far its cells are verified."""
+    cells = [{name: one[name] for name in one if name != "verification"} for one in row["cells"]]
+    return {**row, "cells": cells}
+
+
 def reveal(evening: Evening) -> None:
     """Once nothing can change any more the host opens the deals, as they were committed to."""
     evening.host.elapse(evening.contest, 606)
@@ -228,6 +294,7 @@ def told(evening: Evening) -> None:
     assert kinds[:2] == ["published", "joined"]
     assert kinds.count("joined") == ENTRANTS
     assert kinds.count("cut") == 1
+    assert kinds.count("rejudging-applied") == 2
     assert kinds[-2:] == ["revealed", "revealed"]
     rows = {row["entry"]: row for row in evening.board()["rows"]}
     for bot in evening.bots:
@@ -244,7 +311,10 @@ def test_a_whole_event(client: Client, database: Database, ruleset: str) -> None
 
     evening = announce(host, client, ruleset)
     first_round(evening)
+    gone = disqualify(evening)
     through = cut(evening)
+    assert gone not in through
     second_round(evening, through)
+    dispute(evening, through[0])
     reveal(evening)
     told(evening)
