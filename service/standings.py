@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from psycopg.types.json import Jsonb
 from sqlalchemy import (
     ARRAY,
@@ -17,8 +18,7 @@ from sqlalchemy import (
     Connection,
     Integer,
     Interval,
-    LargeBinary,
-    SmallInteger,
+    Text,
     Uuid,
     bindparam,
     func,
@@ -286,7 +286,7 @@ def finish(
             player=known.player,
             counts=counts,
             data=Jsonb(_told(attempt)),
-            **_columns(rows),
+            rows=_rows((entry, *row) for row in rows),
         ).fetchone()
         entered, ended = written or (0, 0)
         if entered:
@@ -299,12 +299,14 @@ def _told(attempt: Attempt) -> Json:
     return {"deal": attempt.deal, "attempt": attempt.number, **result}
 
 
-def _columns(rows: Sequence[tuple[int, bytes, Json]]) -> dict[str, list[Any]]:
-    return {
-        "rounds": [number for number, _, _ in rows],
-        "keys": [key for _, key, _ in rows],
-        "tolds": [Jsonb(told) for _, _, told in rows],
-    }
+def _rows(rows: Iterable[tuple[UUID, int, bytes, Json]]) -> str:
+    """Return rows as one JSON text: as arrays they take the driver six times as long."""
+    return orjson.dumps(
+        [
+            {"entry": entry, "round": number, "key": key.hex(), "told": told}
+            for entry, number, key, told in rows
+        ]
+    ).decode()
 
 
 # The tournament's row is held first, as by every act that touches it, so that none waits for
@@ -335,8 +337,9 @@ WITH held AS (
     FROM counted, held
 ), stood AS (
     INSERT INTO tournament_standings (tournament_id, frozen, round, entry_id, key, told)
-    SELECT :tournament, false, one.round, :entry, one.key, one.told
-    FROM ended, unnest(:rounds, :keys, :tolds) AS one (round, key, told)
+    SELECT :tournament, false, one.round, :entry, decode(one.key, 'hex'), one.told
+    FROM ended, jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS one (round smallint, key text, told jsonb)
     ON CONFLICT (tournament_id, frozen, round, entry_id)
         DO UPDATE SET key = excluded.key, told = excluded.told
 )
@@ -363,9 +366,7 @@ SELECT (SELECT count(*) FROM entered), (SELECT count(*) FROM ended)
         bindparam("version", type_=Integer()),
         bindparam("counts", type_=Boolean()),
         bindparam("data", type_=JSONB()),
-        bindparam("rounds", type_=ARRAY(SmallInteger)),
-        bindparam("keys", type_=ARRAY(LargeBinary)),
-        bindparam("tolds", type_=ARRAY(JSONB)),
+        bindparam("rows", type_=Text()),
     )
 )
 
@@ -385,17 +386,9 @@ def write(connection: Connection, tournament: UUID, which: Sequence[UUID] | None
     for begin in range(0, len(ids), _CHUNK):
         some = ids[begin : begin + _CHUNK]
         _GROW.on(connection, tournament=tournament, entries=list(some))
-        rows = [
-            (known.id, *row)
-            for known in facts(connection, tournament, some)
-            for row in known.rows()
-        ]
-        _WRITE.on(
-            connection,
-            tournament=tournament,
-            entries=[entry for entry, *_ in rows],
-            **_columns([(number, key, told) for _, number, key, told in rows]),
-        )
+        known = facts(connection, tournament, some)
+        rows = _rows((one.id, *row) for one in known for row in one.rows())
+        _WRITE.on(connection, tournament=tournament, rows=rows)
     return len(ids)
 
 
@@ -417,16 +410,14 @@ WHERE tournament_id = :tournament AND id = ANY(:entries)
 _WRITE: Final = Statement(
     text("""
 INSERT INTO tournament_standings (tournament_id, frozen, round, entry_id, key, told)
-SELECT :tournament, false, one.round, one.entry, one.key, one.told
-FROM unnest(:entries, :rounds, :keys, :tolds) AS one (entry, round, key, told)
+SELECT :tournament, false, one.round, one.entry, decode(one.key, 'hex'), one.told
+FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+    AS one (entry uuid, round smallint, key text, told jsonb)
 ON CONFLICT (tournament_id, frozen, round, entry_id)
     DO UPDATE SET key = excluded.key, told = excluded.told
     WHERE (tournament_standings.key, tournament_standings.told) <> (excluded.key, excluded.told)
 """).bindparams(
         bindparam("tournament", type_=Uuid()),
-        bindparam("entries", type_=ARRAY(Uuid)),
-        bindparam("rounds", type_=ARRAY(SmallInteger)),
-        bindparam("keys", type_=ARRAY(LargeBinary)),
-        bindparam("tolds", type_=ARRAY(JSONB)),
+        bindparam("rows", type_=Text()),
     )
 )
