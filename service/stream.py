@@ -1,10 +1,10 @@
-"""The process that streams live events of games, to many watchers at little cost.
+"""The process that streams live events of games and tournaments, to many watchers at little cost.
 
 One thread serves all of them. A few times a second the database is asked, by one statement for all
-watched games, what has changed; whoever watches is woken, and writes what is new to their own
-client. Nothing is queued: a watcher knows the point of the log that its client has seen, and what
-is new is made from the row as it is when the client can take more. So a slow client gets fewer
-events, of more moves each, and none can make this process grow.
+watched games and one for all tournaments, what has changed; whoever watches is woken, and writes
+what is new to their own client. Nothing is queued: a watcher knows the point that its client has
+seen, and what is new is made from the row as it is when the client can take more. So a slow client
+gets fewer events of a game, of more moves each, and none can make this process grow.
 """
 
 import asyncio
@@ -15,10 +15,13 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from random import uniform
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -36,7 +39,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service import access, child, games, metrics, view, watch
+from service import access, child, games, metrics, tournament_view, view, watch
 from service.access import TokenInvalidError, Viewer
 from service.api import edge, problems
 from service.api.limits import Limits
@@ -52,6 +55,10 @@ from service.engine.verify import escape
 from service.games import Record
 from service.settings import Settings
 from service.store.database import Database, DatabaseUnavailableError, Instant
+from service.tournaments import entering, settling
+from service.tournaments.feed import Happening, Watch, after_number, moved, went_through
+from service.tournaments.feed import Mark as Point
+from service.tournaments.model import STAFF, Seen, look
 from service.watch import Mark, Watched
 
 T = TypeVar("T")
@@ -70,8 +77,12 @@ _SEND_BUFFER: Final = 1 << 17
 _STOP_WITHIN: Final = 10
 _SEEN: Final = "rendezvous.seen"
 _ROUTE: Final = "/v1/games/{game_id:uuid}/events"
+_TOURNAMENT_ROUTE: Final = "/v1/tournaments/{tournament_id:uuid}/live"
+_ROWS_AT_ONCE: Final = 500
+_ROWS_KEPT: Final = 2000
 _HEALTH: Final = "/healthz"
 _EVENT: Final = b"\nevent: "
+_COMMENT: Final = b": still here\n\n"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Connection": "close",
@@ -105,6 +116,215 @@ class Watcher:
         """End the stream when what is being written is written."""
         self.over = True
         self.wake.set()
+
+
+class Onlooker:
+    """A client that watches a tournament.
+
+    Attributes:
+        watch: Who they are; its mark is the point up to which they have been told.
+        wake: Set when there may be something to do.
+        over: Whether the stream is to end.
+        anew: Whether what they have been told is no longer so.
+    """
+
+    __slots__ = ("anew", "over", "wake", "watch")
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.anew = False
+        self.wake = asyncio.Event()
+        self.over = False
+
+    def end(self) -> None:
+        """End the stream when what is being written is written."""
+        self.over = True
+        self.wake.set()
+
+
+class Scene:
+    """A watched tournament: its last events, and who watches.
+
+    Attributes:
+        mark: Its last event, as far as is known.
+        over: ``final`` or ``cancelled`` once it is and all events are known.
+        onlookers: Who watches.
+    """
+
+    __slots__ = ("_rows", "mark", "onlookers", "over")
+
+    def __init__(self, mark: Point) -> None:
+        self.mark = mark
+        self.over: str | None = None
+        self.onlookers: set[Onlooker] = set()
+        self._rows: deque[tuple[Happening, dict[bool, bytes]]] = deque(maxlen=_ROWS_KEPT)
+
+    def add(self, rows: Sequence[Happening]) -> None:
+        """Add events that follow the last one."""
+        self._rows += [(row, {}) for row in rows]
+        self.mark = _point(rows[-1])
+
+    def start_over(self, mark: Point) -> None:
+        """Forget all that is known: the database was restored to an earlier state."""
+        self._rows.clear()
+        self.mark = mark
+        for onlooker in self.onlookers:
+            onlooker.anew = True
+            onlooker.wake.set()
+
+    def after(self, number: int, *, hosts: bool) -> tuple[bytes, Point] | None:
+        """Return the events after one and the point reached by them; None if not all are kept."""
+        if not self._rows or self._rows[0][0].number > number + 1:
+            return None
+        first = number + 1 - self._rows[0][0].number
+        found = []
+        for row, made in islice(self._rows, first, None):
+            if hosts not in made:
+                made[hosts] = _acts([row], hosts=hosts) if hosts or row.public else b""
+            found.append(made[hosts])
+        return b"".join(found), self.mark
+
+
+def _point(row: Happening) -> Point:
+    return Point.of(row.number, row.at)
+
+
+def _acts(rows: Sequence[Happening], *, hosts: bool) -> bytes:
+    return b"".join(
+        _event("act", _point(row), tournament_view.happening(row, hosts=hosts)) for row in rows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A tournament as it was when somebody began to watch it.
+
+    Attributes:
+        seen: The tournament.
+        known: Whether its events went through the point up to which its viewer had been told.
+    """
+
+    seen: Seen
+    known: bool
+
+    @property
+    def mark(self) -> Point:
+        """Its last event."""
+        return Point.of(self.seen.tournament.events, self.seen.tournament.told_at)
+
+    @property
+    def over(self) -> str | None:
+        """``final`` or ``cancelled``, None while it is neither."""
+        return self.seen.state if self.seen.state in {"final", "cancelled"} else None
+
+    def watch(self, mark: Point) -> Watch:
+        """Return who watches it and has been told all up to a point."""
+        who, hosts = self.seen.who, self.seen.role in STAFF
+        return Watch(self.seen.tournament.id, mark, who.token if who else None, hosts)
+
+
+class Tournaments:
+    """All watched tournaments of this process."""
+
+    def __init__(self, database: Database, events_at: str) -> None:
+        self.scenes: dict[UUID, Scene] = {}
+        self._database = database
+        self._events_at = events_at
+
+    def open(self, tournament: UUID, token: bytes | None, seen: Point | None) -> Opened:
+        """Return a tournament for a viewer once all that is due is written, by some statements.
+
+        Raises:
+            NotFoundError: There is no such tournament for this viewer.
+        """
+        instant = Instant()
+        found = self._database.run(lambda one: look(one, instant, token, tournament))
+        if found.due:
+            settling.settle(self._database, tournament)
+            found = self._database.run(lambda one: look(one, Instant(), token, tournament))
+        known = seen is not None and self._database.run(
+            lambda one: went_through(one, tournament, seen)
+        )
+        return Opened(found, known=known)
+
+    def state(self, opened: Opened) -> bytes:
+        """Return a tournament as its viewer sees it, as an event."""
+        shown = tournament_view.tournament(
+            opened.seen, entering.conditions(opened.seen), self._events_at
+        )
+        return _event("tournament", opened.mark, shown)
+
+    def join(self, onlooker: Onlooker, opened: Opened) -> Scene:
+        """Add an onlooker, who has just read the tournament, and return what they watch."""
+        tournament = onlooker.watch.tournament
+        if tournament not in self.scenes:
+            self.scenes[tournament] = Scene(opened.mark)
+            self.scenes[tournament].over = opened.over
+        scene = self.scenes[tournament]
+        scene.onlookers.add(onlooker)
+        return scene
+
+    def leave(self, onlooker: Onlooker) -> None:
+        """Remove an onlooker."""
+        tournament = onlooker.watch.tournament
+        scene = self.scenes[tournament]
+        scene.onlookers.discard(onlooker)
+        if not scene.onlookers:
+            del self.scenes[tournament]
+
+    def close(self) -> None:
+        """End all streams."""
+        for scene in self.scenes.values():
+            for onlooker in scene.onlookers:
+                onlooker.end()
+
+    async def look(self, pool: ThreadPoolExecutor) -> None:
+        """Ask what has changed, and wake whom it concerns."""
+        known = dict(self.scenes)
+        pairs = {
+            (tournament, scene.mark, onlooker.watch.token, onlooker.watch.hosts)
+            for tournament, scene in known.items()
+            for onlooker in scene.onlookers
+        }
+        watched = [Watch(*pair) for pair in pairs]
+        if not watched:
+            return
+        found, grown = await _in(pool, lambda: self._database.run(partial(moved, watched=watched)))
+        for tournament, (mark, rows) in grown.items():
+            scene = known[tournament]
+            if not rows or _point(rows[0]) != scene.mark:
+                scene.start_over(mark)
+            else:
+                scene.add(rows[1:])
+        for one in found:
+            scene = known[one.watch.tournament]
+            allowed = one.allowed and one.mark is not None
+            if one.mark is not None and one.mark.number <= scene.mark.number:
+                scene.over = one.over
+            for onlooker in scene.onlookers:
+                who = (onlooker.watch.token, onlooker.watch.hosts)
+                if allowed:
+                    onlooker.wake.set()
+                elif who == (one.watch.token, one.watch.hosts):
+                    onlooker.end()
+
+    def read(self, watch: Watch, until: Point) -> tuple[bytes, Point]:
+        """Return some of the events that an onlooker has not been told, and the point reached.
+
+        Args:
+            watch: The onlooker.
+            until: The last event, as far as is known.
+        """
+        rows = self._database.run(
+            lambda one: after_number(
+                one, watch.tournament, watch.mark.number, limit=_ROWS_AT_ONCE, hosts=watch.hosts
+            )
+        )
+        point = _point(rows[-1]) if rows else until
+        # The last ones may be the hosts' alone.
+        if len(rows) < _ROWS_AT_ONCE and point.number < until.number:
+            point = until
+        return _acts(rows, hosts=watch.hosts), point
 
 
 class Feed:
@@ -145,7 +365,7 @@ def _events(record: Record, seen: Mark | None, events_at: str) -> tuple[bytes, M
     return found, mark
 
 
-def _event(name: str, mark: Mark | None, value: Any) -> bytes:
+def _event(name: str, mark: Mark | Point | None, value: Any) -> bytes:
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (
         str(mark).encode(),
         name.encode(),
@@ -160,6 +380,7 @@ class Hub:
         """Prepare to watch; :meth:`watching` does it."""
         self.settings = settings
         self.feeds: dict[UUID, Feed] = {}
+        self.tournaments = Tournaments(database, settings.events_at)
         self.closing = False
         self._database = database
         self._open: Counter[bytes | None] = Counter()
@@ -197,18 +418,32 @@ class Hub:
     async def open(
         self, game: UUID, token: bytes | None, address: str
     ) -> tuple[Record, Viewer | None]:
-        """Return a game's row and who may watch it, not keeping others waiting.
+        """Return a game's row and who may watch it, as :meth:`asked`.
+
+        Raises:
+            NotFoundError: There is no such game for this viewer.
+        """
+        instant = Instant()
+        return await self.asked(
+            token,
+            address,
+            lambda sound: self._database.run(lambda one: games.look(one, instant, sound, game)),
+        )
+
+    async def asked(
+        self, token: bytes | None, address: str, read: Callable[[bytes | None], T]
+    ) -> T:
+        """Return what somebody who comes anew asks to read, not keeping others waiting.
 
         Raises:
             RateLimitedError: There were too many requests.
-            NotFoundError: There is no such game for this viewer.
+            TokenInvalidError: The token is none of ours.
         """
 
-        def read() -> tuple[Record, Viewer | None]:
+        def act() -> T:
             self._limits.count("reads", token or None, address)
-            instant, sound = Instant(), access.sound(token)
             try:
-                found = self._database.run(lambda one: games.look(one, instant, sound, game))
+                found = read(access.sound(token))
             except TokenInvalidError:
                 self._limits.note(token or b"", good=False)
                 raise
@@ -216,7 +451,11 @@ class Hub:
                 self._limits.note(token, good=True)
             return found
 
-        return await _in(self._opens, read)
+        return await self.soon(act)
+
+    async def soon(self, act: Callable[[], T]) -> T:
+        """Return what is read from the database for one watcher, not keeping others waiting."""
+        return await _in(self._opens, act)
 
     def join(self, watcher: Watcher, record: Record) -> Feed:
         """Add a watcher, who has just read the game's row, and return what they are to be told."""
@@ -228,6 +467,13 @@ class Hub:
         if self.closing:
             watcher.end()
         return feed
+
+    def join_tournament(self, onlooker: Onlooker, opened: Opened) -> Scene:
+        """Add an onlooker, who has just read the tournament, and return what they watch."""
+        scene = self.tournaments.join(onlooker, opened)
+        if self.closing:
+            onlooker.end()
+        return scene
 
     def leave(self, watcher: Watcher) -> None:
         """Remove a watcher."""
@@ -243,10 +489,11 @@ class Hub:
         for feed in self.feeds.values():
             for watcher in feed.watchers:
                 watcher.end()
+        self.tournaments.close()
 
     @asynccontextmanager
     async def watching(self, _: Starlette) -> AsyncIterator[None]:
-        """Look at the watched games for as long as this is entered."""
+        """Look at what is watched for as long as this is entered."""
         looking = asyncio.create_task(self._look_always())
         yield
         looking.cancel()
@@ -258,6 +505,7 @@ class Hub:
             await asyncio.sleep(LOOK_EVERY)
             try:
                 await self._look()
+                await self.tournaments.look(self._looks)
             except DatabaseUnavailableError as error:
                 if self._sure:
                     _log.warning("watching nothing: %s", error)
@@ -324,11 +572,8 @@ class Events:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        request = Request(scope)
-        if request.url.query:
-            name = next(iter(request.query_params), "")
-            raise misfit(f"#query/{escape(name)}", "not known")
-        seen = _seen(request.headers)
+        request = _request(scope)
+        seen = _seen(request.headers, Mark.parse)
         token = access.read_bearer(request.headers.get("Authorization"))
         with self._hub.place(token):
             game = scope["path_params"]["game_id"]
@@ -352,29 +597,118 @@ class Events:
     async def _answer(self, scope: Scope, send: Send, feed: Feed, watcher: Watcher) -> None:
         """Send what the client has not seen, then what comes, until the game or the stream ends."""
         chunk, watcher.seen = feed.events(watcher.seen, self._hub.settings.events_at)
-        headers = {
-            **scope["app"].state.headers,
-            "Content-Type": "text/event-stream",
-            "X-Request-Id": scope[_SEEN]["request_id"],
-        }
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
-        await _send(send, b"retry: %d\n\n" % _RECONNECT_MS + chunk)
+        await _begin(scope, send, chunk)
         while not watcher.over and feed.record.ended_at is None and scope["method"] != "HEAD":
             await _send(send, await self._next(feed, watcher))
         await send({"type": "http.response.body"})
 
     async def _next(self, feed: Feed, watcher: Watcher) -> bytes:
         """Return what comes next: events, or a comment when there are none for long."""
-        try:
-            # Those who came together are not all written to at once again and again.
-            async with asyncio.timeout(KEEP_ALIVE * uniform(0.7, 1)):  # noqa: S311
-                await watcher.wake.wait()
-        except TimeoutError:
-            return b": still here\n\n"
-        watcher.wake.clear()
+        if not await _woken(watcher.wake):
+            return _COMMENT
         found, watcher.seen = feed.events(watcher.seen, self._hub.settings.events_at)
         return found
+
+
+class TournamentEvents:
+    """`GET /v1/tournaments/{tournament_id}/live`: an answer that goes on until the end of it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._tournaments = hub.tournaments
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = _request(scope)
+        seen = _seen(request.headers, Point.parse)
+        token = access.read_bearer(request.headers.get("Authorization"))
+        with self._hub.place(token):
+            tournament = scope["path_params"]["tournament_id"]
+            address = _address(request, self._hub.settings.trusted_proxies)
+            opened = await self._hub.asked(
+                token, address, lambda sound: self._tournaments.open(tournament, sound, seen)
+            )
+            if opened.seen.who is not None:
+                scope[_SEEN]["player"] = str(opened.seen.who.player)
+            told = seen if seen is not None and opened.known else None
+            onlooker = Onlooker(opened.watch(told or opened.mark))
+            scene = self._hub.join_tournament(onlooker, opened)
+            gone = asyncio.create_task(_end_when_gone(receive, onlooker))
+            try:
+                await _begin(scope, send, b"" if told else self._tournaments.state(opened))
+                while not onlooker.over and scope["method"] != "HEAD":
+                    await _send(send, await self._next(scene, onlooker, token))
+                await send({"type": "http.response.body"})
+            finally:
+                gone.cancel()
+                self._tournaments.leave(onlooker)
+
+    async def _next(self, scene: Scene, onlooker: Onlooker, token: bytes | None) -> bytes:
+        """Return what comes next: events, or a comment when there are none for long."""
+        if onlooker.anew:
+            onlooker.anew = False
+            return await self._anew(onlooker, token)
+        watch = onlooker.watch
+        if watch.mark.number < scene.mark.number:
+            found = scene.after(watch.mark.number, hosts=watch.hosts)
+            if found is None:
+                until = scene.mark
+                found = await self._hub.soon(lambda: self._tournaments.read(watch, until))
+            onlooker.watch = replace(watch, mark=found[1])
+            return found[0]
+        if scene.over is not None:
+            onlooker.end()
+            ending = {"id": str(watch.tournament), "state": scene.over}
+            return _event("end", watch.mark, ending)
+        return b"" if await _woken(onlooker.wake) else _COMMENT
+
+    async def _anew(self, onlooker: Onlooker, token: bytes | None) -> bytes:
+        """Return the tournament as it is now, since what was told of it is no longer so."""
+        tournament = onlooker.watch.tournament
+        try:
+            opened = await self._hub.soon(lambda: self._tournaments.open(tournament, token, None))
+        except RendezvousError:
+            onlooker.end()  # who connects again is told why not
+            return b""
+        onlooker.watch = opened.watch(opened.mark)
+        return self._tournaments.state(opened)
+
+
+def _request(scope: Scope) -> Request:
+    """Return a request that has no query.
+
+    Raises:
+        BadRequestError: It has one.
+    """
+    request = Request(scope)
+    if request.url.query:
+        name = next(iter(request.query_params), "")
+        raise misfit(f"#query/{escape(name)}", "not known")
+    return request
+
+
+async def _begin(scope: Scope, send: Send, chunk: bytes) -> None:
+    """Begin an answer with its first events."""
+    headers = {
+        **scope["app"].state.headers,
+        "Content-Type": "text/event-stream",
+        "X-Request-Id": scope[_SEEN]["request_id"],
+    }
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": raw})
+    await _send(send, b"retry: %d\n\n" % _RECONNECT_MS + chunk)
+
+
+async def _woken(wake: asyncio.Event) -> bool:
+    """Wait until there may be something to do; return whether there may, or it took too long."""
+    try:
+        # Those who came together are not all written to at once again and again.
+        async with asyncio.timeout(KEEP_ALIVE * uniform(0.7, 1)):  # noqa: S311
+            await wake.wait()
+    except TimeoutError:
+        return False
+    wake.clear()
+    return True
 
 
 async def _send(send: Send, chunk: bytes) -> None:
@@ -384,7 +718,7 @@ async def _send(send: Send, chunk: bytes) -> None:
             metrics.events.inc(number)
 
 
-async def _end_when_gone(receive: Receive, watcher: Watcher) -> None:
+async def _end_when_gone(receive: Receive, watcher: Watcher | Onlooker) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     watcher.end()
@@ -398,12 +732,12 @@ def _address(request: Request, proxies: int) -> str:
     return request.client.host if request.client else ""
 
 
-def _seen(headers: Headers) -> Mark | None:
+def _seen(headers: Headers, parse: Callable[[str], T]) -> T | None:
     text = headers.get("Last-Event-ID")
     if not text:
         return None
     try:
-        return Mark.parse(text)
+        return parse(text)
     except ValueError as error:
         raise misfit("#header/Last-Event-ID", str(error)) from error
 
@@ -442,7 +776,8 @@ class Passing:
             raise
         finally:
             if _is_stream(scope):
-                seen["route"] = _ROUTE.replace(":uuid", "")
+                route = _ROUTE if "game_id" in scope["path_params"] else _TOURNAMENT_ROUTE
+                seen["route"] = route.replace(":uuid", "")
             if self._settings.log == "json" and request.url.path != _HEALTH:
                 seconds = time.perf_counter() - began
                 address = _address(request, self._settings.trusted_proxies)
@@ -452,7 +787,7 @@ class Passing:
 
 
 def _is_stream(scope: Scope) -> bool:
-    return "game_id" in scope.get("path_params", {})
+    return bool(scope.get("path_params"))
 
 
 def _count(scope: Scope, status: int) -> None:
@@ -513,6 +848,7 @@ def create_app(hub: Hub, write: Write | None = None) -> Starlette:
         middleware=[passing, cors] if settings.origins else [passing],
         routes=[
             Route(_ROUTE, Events(hub), methods=["GET"]),
+            Route(_TOURNAMENT_ROUTE, TournamentEvents(hub), methods=["GET"]),
             Route(_HEALTH, _healthz, methods=["GET"]),
         ],
         exception_handlers={

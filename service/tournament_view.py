@@ -76,7 +76,7 @@ def tournament(seen: Seen, conditions: Sequence[Condition], events_at: str) -> J
             "attempts": f"{at}/attempts",
             "standings": f"{at}/standings",
             "acts": f"{at}/events",
-            "events": f"{events_at}{at}/events",
+            "events": f"{events_at}{at}/live",
         },
     }
 

@@ -1,4 +1,4 @@
-"""The process that does what is due when nobody asks: overdue attempts and cuts.
+"""The process that does what is due when nobody asks: overdue attempts, cuts, jobs.
 
 Nothing depends on it. Whoever reads a tournament or acts on it first writes what is due there; this
 process does the same for those at which nobody looks, so that who watches them is told in time.
@@ -18,7 +18,7 @@ from service import child
 from service.api import edge
 from service.settings import Settings
 from service.store.database import Database, DatabaseUnavailableError
-from service.tournaments import settling
+from service.tournaments import jobs, settling
 
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks at what is due."""
@@ -33,10 +33,20 @@ class Worker:
         """Prepare to do it."""
         self._database = database
         self._failing: set[str] = set()
+        self._away = False
 
-    def step(self) -> None:
-        """Do what is due now, and return when it is done."""
-        self._try("what is due", self._settle)
+    def step(self) -> bool:
+        """Do some of what is due now, and return whether there may be more of it."""
+        try:
+            self._try("what is due", self._settle)
+            more = self._try("the next job", lambda: jobs.step(self._database))
+        except DatabaseUnavailableError as error:
+            if not self._away:
+                _log.warning("what is due waits: %s", error)
+            self._away = True
+            return False
+        self._away = False
+        return bool(more)
 
     def _settle(self) -> None:
         for tournament in self._database.run(settling.due):
@@ -45,14 +55,12 @@ class Worker:
                 lambda one=tournament: settling.settle(self._database, one),  # type: ignore[misc]
             )
 
-    def _try(self, what: str, act: Callable[[], object]) -> None:
-        """Do something; that it fails is logged once, until it succeeds again."""
+    def _try(self, what: str, act: Callable[[], object]) -> object:
+        """Return what an act gives; that it fails is logged once, until it succeeds again."""
         try:
-            act()
-        except DatabaseUnavailableError as error:
-            if what not in self._failing:
-                _log.warning("%s waits: %s", what, error)
-            self._failing.add(what)
+            done = act()
+        except DatabaseUnavailableError:
+            raise
         # Whatever is wrong with one thing, the others are due as well.
         except Exception:  # noqa: BLE001
             if what not in self._failing:
@@ -60,6 +68,8 @@ class Worker:
             self._failing.add(what)
         else:
             self._failing.discard(what)
+            return done
+        return None
 
 
 def main() -> None:
@@ -79,8 +89,9 @@ def main() -> None:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     database = Database(url, prepare=settings.prepares)
     worker = Worker(database)
-    while not stop.wait(LOOK_EVERY):
-        worker.step()
+    more = False
+    while not stop.wait(0 if more else LOOK_EVERY):
+        more = worker.step()
     database.dispose()
 
 

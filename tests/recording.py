@@ -178,7 +178,7 @@ class Session:
         return client.ask(method, path, body, data=data, headers=sent), sent
 
     def _hear(self, streams: Starlette, path: str, headers: Mapping[str, str]) -> Response:
-        """Ask the streams for the events of a game that has ended."""
+        """Ask the streams for the events of what has ended."""
 
         async def hear() -> httpx.Response:
             transport = httpx.ASGITransport(streams)
@@ -488,7 +488,7 @@ def judging(session: Session) -> None:
 
 
 def events(session: Session, url: str) -> None:
-    """The live events of a game that has ended, for one who has seen all but the end."""
+    """The live events of what has ended, for one who has seen all but the end."""
     game = next(
         one
         for one in session.ask("GET", "/v1/games?limit=100")["games"]
@@ -503,6 +503,15 @@ def events(session: Session, url: str) -> None:
     seen = {"Last-Event-ID": str(game["ply"] - 1)}
     session.show("end", "What was missed, and the end", "GET", path, headers=seen, of=of())
     session.refuse("wrong-server", "GET", path)
+    tournament = next(
+        one
+        for one in session.ask("GET", "/v1/tournaments?limit=100")["tournaments"]
+        if one["state"] == "cancelled"
+    )
+    live = f"{tournament['links']['self']}/live"
+    acts = session.ask("GET", f"{tournament['links']['self']}/events?limit=100")["events"]
+    seen = {"Last-Event-ID": str(acts[-2]["number"])}
+    session.show("end", "What was missed, and the end", "GET", live, headers=seen, of=of())
     session.refuse("too-many-streams", "GET", path, of=of(Settings(streams_per_token=0)))
     session.refuse("streams-full", "GET", path, of=of(Settings(streams=0)))
     database.dispose()

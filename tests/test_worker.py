@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from client import Client, Contract, Json, Person
+from client import Client, Contract, Json, Person, expect
 from documents import SIGNING_KEYS
 from hall import Host, enter, finish, happened, organiser, start
 from server import PATIENCE, await_, own_postgres, working
@@ -232,3 +232,21 @@ def test_one_that_is_told_no_database_ends_without_a_word() -> None:
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_job_is_brought_to_its_end_though_nobody_asks(
+    host: Host, ada: Person, database: Database
+) -> None:
+    tournament = host.tournament()
+    enter(ada, tournament)
+    finish(ada, tournament)
+    path = f"{tournament['links']['self']}/verifications"
+    begun = expect(host.post(path), 202)
+    worker = Worker(database)
+
+    await_(lambda: not worker.step())
+    query = text("SELECT state FROM tournament_jobs WHERE id = :id")
+    state = database.run(lambda one: one.execute(query, {"id": begun["id"]}).scalar_one())
+
+    assert begun["state"] == "running"
+    assert state == "done"

@@ -64,13 +64,21 @@ LAST_EVENT_ID: Final = {
         "example": "12-0f3ab4c5d6e7f809",
     },
 }
+LAST_TOURNAMENT_EVENT_ID: Final = {
+    **LAST_EVENT_ID,
+    "schema": {
+        "type": "string",
+        "pattern": "^[0-9]{1,9}(-[0-9]{1,15})?$",
+        "example": "57-1769865337440",
+    },
+}
 EVENT_STREAM: Final = {
-    "description": "Events, until the game ends",
+    "description": "Events, until what is watched ends",
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
 }
 STREAM_SERVER: Final = {
     "url": "http://127.0.0.1:8001",
-    "description": "The port of the live events; a game's `links.events` is the whole URL",
+    "description": "The port of the live events; `links.events` is the whole URL",
 }
 
 

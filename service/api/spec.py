@@ -11,6 +11,7 @@ from flask import Flask
 
 from service import __version__
 from service.api import examples, schemas
+from service.api.following import following
 from service.api.framework import NDJSON, Api
 from service.api.hosting import hosting
 from service.api.resources import BLUEPRINTS
@@ -60,7 +61,7 @@ def publish(app: Flask) -> dict[str, Any]:
     api = Api(app)
     api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
     api.spec.components.schema("VerdictLine", schema=schemas.VerdictLine)
-    for blueprint in (*BLUEPRINTS, tournaments, hosting):
+    for blueprint in (*BLUEPRINTS, tournaments, hosting, following):
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()
     _tell_lines(document)

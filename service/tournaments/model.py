@@ -262,6 +262,7 @@ class Tournament:
     frozen_at: datetime | None
     entries: int
     events: int
+    told_at: datetime
     rulings: int
     results: int
     cut: int
@@ -507,7 +508,10 @@ def parse(stored: Mapping[str, Any], course: list[Any], dealt: list[Any]) -> Tou
         deals=deals,
         series=stored["series_id"],
         frozen_at=stored["frozen_at"],
-        **{name: stored[name] for name in ("entries", "events", "rulings", "results", "cut")},
+        **{
+            name: stored[name]
+            for name in ("entries", "events", "told_at", "rulings", "results", "cut")
+        },
     )
 
 
