@@ -162,9 +162,11 @@ class SigningKeys:
         """Return a replay document with its signature if its game has ended, else as it is."""
         if document["result"]["status"] == "playing":
             return document
-        facts = signed_facts(document)
-        signature = jws.serialize_compact(self._header, facts, self._key, registry=_REGISTRY)
-        return {**document, "signature": signature}
+        return {**document, "signature": self.sign(signed_facts(document))}
+
+    def sign(self, facts: bytes) -> str:
+        """Return a compact JWS of facts."""
+        return jws.serialize_compact(self._header, facts, self._key, registry=_REGISTRY)
 
 
 def load(file: Path) -> Json:

@@ -1,6 +1,9 @@
 """What a client sees of a tournament: JSON-ready values in which sealed seeds have no place."""
 
-from collections.abc import Sequence
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,8 +15,11 @@ from service.tournaments.hosting import Summary
 from service.tournaments.jobs import MAX_TOLD, Job
 from service.tournaments.model import MAX_ATTEMPTS, Own, Seen, Tournament
 from service.tournaments.pages import Board, Row
+from service.tournaments.results import Results
 from service.tournaments.templates import Template
 from service.view import ROOT, Json, instant
+
+CSV: Final = "text/csv"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -274,3 +280,56 @@ def _findings(found: Json) -> Json:
         "ranks": found["ranks"]["entries"],
         "counts": {**{name: len(found[name]) for name in lists}, "ranks": found["ranks"]["moved"]},
     }
+
+
+def results_text(of: Results) -> list[bytes]:
+    """Return the parts of the text of final results as JSON."""
+    signature = "" if of.signature is None else f',"signature":"{of.signature}"'
+    return [
+        f'{{"digest":"{of.digest.hex()}","document":'.encode(),
+        of.text.encode(),
+        f"{signature}}}".encode(),
+    ]
+
+
+def results_lines(of: Results) -> Iterator[Json]:
+    """Yield final results as lines: all but the entries, then these."""
+    document = json.loads(of.text)
+    entries = document.pop("entries")
+    signature = {} if of.signature is None else {"signature": of.signature}
+    yield {"document": document, "digest": of.digest.hex(), **signature}
+    for one in entries:
+        yield {"entry": one}
+
+
+def results_table(of: Results, names: Mapping[str, str]) -> str:
+    """Return final results as a table in CSV, a line an entry, with cards by deal.
+
+    Args:
+        of: The results.
+        names: The players' names by the ids of their entries.
+    """
+    document = json.loads(of.text)
+    deals = sorted(
+        deal["number"] for one in document["rounds"] for deal in one["deals"] if deal["counts"]
+    )
+    written = io.StringIO()
+    table = csv.writer(written)
+    columns = ("rank", "position", "entry", "player", "name", "status", *_TOTAL)
+    table.writerow([*columns, *(f"deal {number}" for number in deals)])
+    for one in document["entries"]:
+        cards = {cell["deal"]: cell["cards"] for cell in one["cells"]}
+        table.writerow(
+            [
+                *(one.get("rank", ""), one["position"], one["id"], one["player"]),
+                *(_cell(names.get(one["id"], "")), one["status"]),
+                *(one["total"][name] for name in _TOTAL),
+                *(cards.get(number, "") for number in deals),
+            ]
+        )
+    return written.getvalue()
+
+
+def _cell(name: str) -> str:
+    """Return a name as a cell that no spreadsheet takes for a formula."""
+    return f"'{name}" if name[:1] in set("=+-@\t\r") else name

@@ -483,7 +483,16 @@ def judging(session: Session) -> None:
     show("applied", "It is applied", "POST", f"{job['links']['self']}/apply")
     job = session.ask("POST", f"{path}/rejudgings", {"reason": "another look"})
     show("dropped", "It is dropped", "POST", f"{job['links']['self']}/drop")
-    session.change("UPDATE games SET score = 0 WHERE id = %s", game["id"])
+    session.change("UPDATE games SET score = 0, verified = NULL WHERE id = %s", game["id"])
+    session.skipped += timedelta(minutes=30)
+    refuse("not-verified", "POST", f"{path}/finalise")
+    job = session.ask("POST", f"{path}/verifications")
+    session.ask("GET", job["links"]["self"])
+    show("final", "Results are final", "POST", f"{path}/finalise")
+    show("final-results", "The results", "GET", f"{path}/results", token=None)
+    show("first-results", "The first results", "GET", f"{path}/results/1", token=None)
+    show("all-replays", "All attempts", "GET", f"{path}/replays", token=None)
+    show("reopened", "They are final no more", "POST", f"{path}/reopen", {"reason": "a ruling"})
     session.token = ada
 
 

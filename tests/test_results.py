@@ -1,14 +1,24 @@
 """What a tournament comes to: attempts verified and judged again, results made final."""
 
+import csv
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pytest
-from client import Client, Json, Person, expect, problem, unknown_id
+from client import Client, Contract, Json, Person, expect, problem, told, unknown_id
+from documents import SIGNING_KEYS
 from hall import Host, enter, finish, happened, organiser, standings, start
 from sqlalchemy import Connection, text
 
 from service import standings as stored
+from service.app import create_app
+from service.engine import verify as verify_replay
+from service.engine.replay import commitment
+from service.engine.results import digest, signed_facts
+from service.engine.verify import Problem
+from service.settings import Settings
+from service.signatures import Checker, SigningKeys, load
 from service.store.database import Database
 from service.tournaments import jobs
 
@@ -57,7 +67,7 @@ def rejudge(host: Host, contest: Json) -> Json:
     return through(host, begin(host, contest, "rejudgings", reason="it is disputed"))
 
 
-def played(host: Host, *people: Person, **plan: object) -> tuple[Json, list[Json]]:
+def played(host: Host, *people: Person, **plan: Any) -> tuple[Json, list[Json]]:
     """Return a tournament of one deal with an attempt of each, each better than the one before."""
     contest = host.tournament((0, 600, 1), **plan)
     games = []
@@ -368,3 +378,257 @@ class TestRejudging:
         rejudge(host, contest)
 
         assert standings(host, contest)[0]["cells"][0]["verification"] == "valid"
+
+
+@pytest.fixture
+def signed(database: Database) -> Person:
+    """A player of a service that has keys."""
+    app = create_app(Settings(rate_limits="off"), database, SigningKeys.load(SIGNING_KEYS))
+    return Client(app, Contract(app)).register("Grace")
+
+
+def closed(host: Host, *people: Person, **plan: Any) -> tuple[Json, list[Json]]:
+    """Return a tournament that is over, with an attempt of each, all verified."""
+    contest, games = played(host, *people, **plan)
+    host.elapse(contest, 606)
+    verify(host, contest)
+    return contest, games
+
+
+def results(person: Client, contest: Json, query: str = "") -> Json:
+    return expect(person.get(f"{contest['links']['self']}/results{query}"))
+
+
+class TestFinal:
+    def test_s_91_there_are_no_results_until_they_are_final(
+        self, host: Host, ada: Person, client: Client
+    ) -> None:
+        """S-91: a board, frozen or not, is never given out as results."""
+        contest, _ = played(host, ada)
+        path = contest["links"]["self"]
+        expect(host.act(contest, "freeze"))
+
+        for form in ("", "?format=csv", "?format=ndjson"):
+            assert problem(client.get(f"{path}/results{form}")) == (409, "wrong-state")
+        assert problem(client.get(f"{path}/results/1")) == (404, "not-found")
+        assert problem(host.act(contest, "finalise")) == (409, "wrong-state")
+        host.elapse(contest, 606)
+        assert problem(client.get(f"{path}/results")) == (409, "wrong-state")
+
+    def test_s_86_what_nobody_has_verified_is_not_final(self, host: Host, ada: Person) -> None:
+        """S-86: the refusal says how many attempts are missing."""
+        contest, _ = played(host, ada)
+        host.elapse(contest, 606)
+
+        refused = problem(host.act(contest, "finalise"))
+
+        assert refused == (409, "not-verified")
+        assert "1 attempts" in refused.body["detail"]
+        assert expect(host.get(contest["links"]["self"]))["state"] == "revealed"
+
+    def test_s_7_finalising_is_done_once(
+        self, host: Host, ada: Person, bea: Person, client: Client
+    ) -> None:
+        """S-7: again is answered alike, with one event and one snapshot."""
+        contest, _ = closed(host, ada, bea)
+        expect(host.act(contest, "freeze"))
+
+        first, again = (expect(host.act(contest, "finalise")) for _ in "ab")
+
+        assert first == again
+        assert (first["state"], first["results"]) == ("final", 1)
+        assert "frozen_at" not in first
+        kinds = [one["kind"] for one in happened(client, contest)]
+        assert kinds.count("finalised") == 1
+        told = happened(client, contest)[-1]["data"]
+        found = results(client, contest)
+        assert told == {"number": 1, "digest": found["digest"], "revealed": []}
+        assert problem(client.get(f"{contest['links']['self']}/results/2")) == (404, "not-found")
+        assert problem(ada.ask("DELETE", f"{contest['links']['self']}/entries/me")) == (
+            *(409, "wrong-state"),
+        )
+        assert problem(host.act(contest, "verifications")) == (409, "wrong-state")
+
+    def test_the_snapshot_is_what_the_standings_are(
+        self, host: Host, ada: Person, bea: Person, client: Client
+    ) -> None:
+        contest, games = closed(host, ada, bea)
+        shown = standings(client, contest)
+        expect(host.act(contest, "finalise"))
+
+        found = results(client, contest)
+
+        document = found["document"]
+        assert found["digest"] == digest(document)
+        for row, entry in zip(shown, document["entries"], strict=True):
+            assert entry["id"] == row["entry"]
+            for name in ("rank", "position", "status", "total", "reach"):
+                assert entry[name] == row[name]
+            cells = [{**cell, "verification": "valid"} for cell in entry["cells"]]
+            assert cells == row["cells"]
+        listed = {one["game"]: one["digest"] for e in document["entries"] for one in e["attempts"]}
+        assert listed == {game["id"]: host.read(game)["digest"] for game in games}
+        assert "Ada" not in str(document)
+
+    def test_it_is_signed(self, signed: Person, database: Database) -> None:
+        host = organiser(signed, database)
+        contest, _ = closed(host, signed)
+        expect(host.act(contest, "finalise"))
+
+        found = results(host, contest)
+
+        check = Checker(load(SIGNING_KEYS), required=True)
+        facts = signed_facts(found["document"], found["digest"])
+        assert check(found["signature"], facts) is None
+        assert isinstance(check(found["signature"], facts + b" "), Problem)
+
+    def test_s_58_a_last_move_is_in_the_results_or_refused(
+        self, host: Host, ada: Person, client: Client
+    ) -> None:
+        """S-58: what was answered is what is written."""
+        contest = host.tournament((0, 600, 1))
+        enter(ada, contest)
+        game = ada.play(start(ada, contest), 4)
+        host.elapse(contest, 598)
+        last = expect(ada.act(game, "resign"))
+        host.elapse(contest, 8)
+        verify(host, contest)
+        expect(host.act(contest, "finalise"))
+
+        (entry,) = results(client, contest)["document"]["entries"]
+
+        assert [one["digest"] for one in entry["attempts"]] == [ada.read(game)["digest"]]
+        assert entry["total"]["cards"] == last["score"]
+
+    def test_standings_that_are_not_what_comes_of_the_attempts_are_not_made_final(
+        self, host: Host, ada: Person, database: Database
+    ) -> None:
+        contest, _ = closed(host, ada)
+        query = "UPDATE tournament_standings SET key = :key WHERE tournament_id = :id AND round = 0"
+        change(database, query, key=b"\x01", id=contest["id"])
+
+        assert problem(host.act(contest, "finalise")) == (409, "not-verified")
+
+    def test_an_undecided_rejudging_comes_first(self, host: Host, ada: Person) -> None:
+        contest, _ = closed(host, ada)
+        job = rejudge(host, contest)
+
+        assert problem(host.act(contest, "finalise")) == (409, "wrong-state")
+        expect(host.post(f"{job['links']['self']}/drop"))
+        expect(host.act(contest, "finalise"))
+
+    def test_what_was_not_revealed_is_revealed_by_it(
+        self, host: Host, ada: Person, client: Client
+    ) -> None:
+        contest, games = played(host, ada, reveal="by-hand")
+        host.elapse(contest, 606)
+        verify(host, contest)
+        path = contest["links"]["self"]
+        assert told(client.get(f"{path}/replays")) == []
+
+        expect(host.act(contest, "finalise"))
+
+        assert happened(client, contest)[-1]["data"]["revealed"] == [1]
+        (deal,) = results(client, contest)["document"]["rounds"][0]["deals"]
+        assert commitment(f"{contest['id']}/1", deal["seed"]) == deal["commitment"]
+        assert [one["header"]["id"] for one in told(client.get(f"{path}/replays"))] == [
+            games[0]["id"]
+        ]
+
+    def test_reopened_results_stay_and_the_next_ones_have_the_next_number(
+        self, host: Host, ada: Person, bea: Person, client: Client, database: Database
+    ) -> None:
+        contest, _ = closed(host, ada, bea)
+        expect(host.act(contest, "finalise"))
+        first = client.get(f"{contest['links']['self']}/results").data
+        body = {"reason": "an appeal"}
+        other = organiser(ada, database)
+        assert problem(other.act(contest, "reopen", body)) == (403, "role-missing")
+
+        opened = expect(host.act(contest, "reopen", body))
+
+        assert (opened["state"], opened["results"]) == ("revealed", 1)
+        assert problem(host.act(contest, "reopen", body)) == (409, "wrong-state")
+        assert problem(client.get(f"{contest['links']['self']}/results")) == (409, "wrong-state")
+        assert happened(client, contest)[-1]["reason"] == "an appeal"
+        ada.ask("DELETE", f"{contest['links']['self']}/entries/me")
+        expect(host.act(contest, "finalise"))
+        assert client.get(f"{contest['links']['self']}/results/1").data == first
+        second = results(client, contest)["document"]
+        assert second["number"] == 2
+        assert [one.get("rank") for one in second["entries"]] == [1, None]
+
+    def test_forms_are_asked_for_by_name_or_by_accept(
+        self, host: Host, client: Client, ada: Person
+    ) -> None:
+        formula = client.register("=1+1")
+        contest, _ = closed(host, ada, formula)
+        expect(host.act(contest, "finalise"))
+        path = f"{contest['links']['self']}/results"
+        whole = results(client, contest)
+
+        rows = told(client.get(f"{path}?format=ndjson"))
+        table = client.get(f"{path}?format=csv")
+
+        document = {**rows[0]["document"], "entries": [row["entry"] for row in rows[1:]]}
+        assert {**rows[0], "document": document} == whole
+        lines = list(csv.DictReader(table.get_data(as_text=True).splitlines()))
+        assert [line["entry"] for line in lines] == [one["id"] for one in document["entries"]]
+        assert {line["name"] for line in lines} == {"Ada", "'=1+1"}
+        assert [int(line["deal 1"]) for line in lines] == [
+            one["total"]["cards"] for one in document["entries"]
+        ]
+        for accept, media_type in (
+            ("text/csv", "text/csv"),
+            ("application/x-ndjson", "application/x-ndjson"),
+            ("application/json", "application/json"),
+            ("*/*", "application/json"),
+            ("image/png", "application/json"),
+        ):
+            assert client.get(path, Accept=accept).mimetype == media_type
+        assert problem(client.get(f"{path}?format=xml")) == (422, "invalid-request")
+
+
+class TestReplays:
+    def test_before_the_reveal_they_are_each_players_own(
+        self, host: Host, ada: Person, bea: Person, client: Client
+    ) -> None:
+        contest, games = played(host, ada, bea)
+        path = f"{contest['links']['self']}/replays"
+
+        for person, own in ((ada, games[0]), (bea, games[1])):
+            (replay,) = told(person.get(path))
+            assert replay["header"]["id"] == own["id"]
+            assert "seed" not in replay
+        assert told(host.get(path)) == told(client.get(path)) == []
+        host.elapse(contest, 606)
+        watching: list[Client] = [ada, client]
+        for watcher in watching:
+            found = told(watcher.get(path))
+            assert [one["header"]["id"] for one in found] == [game["id"] for game in games]
+            assert {verify_replay(one).verdict for one in found} == {"valid"}
+
+    def test_they_are_read_in_chunks_and_none_is_left_out(
+        self, host: Host, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("service.tournaments.results._CHUNK", 2)
+        contest, games = played(host, *(client.register(f"P{n}") for n in range(5)))
+        host.elapse(contest, 606)
+
+        found = told(client.get(f"{contest['links']['self']}/replays"))
+
+        assert [one["header"]["id"] for one in found] == [game["id"] for game in games]
+
+    def test_an_invalid_attempt_is_told_as_such(
+        self, host: Host, ada: Person, client: Client, database: Database
+    ) -> None:
+        contest, (game,) = played(host, ada)
+        change(database, "UPDATE games SET score = 50 WHERE id = :id", id=game["id"])
+        host.elapse(contest, 606)
+        verify(host, contest)
+        expect(host.act(contest, "finalise"))
+
+        assert told(client.get(f"{contest['links']['self']}/replays")) == [{"broken": game["id"]}]
+        (entry,) = results(client, contest)["document"]["entries"]
+        assert entry["attempts"] == [{"game": game["id"], "deal": 1, "attempt": 1, "invalid": True}]
+        assert entry["total"]["deals"] == 0

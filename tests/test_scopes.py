@@ -35,6 +35,8 @@ TOKENS: dict[str, tuple[str, ...]] = {
     **{f"all but {scope}": tuple(one for one in SCOPES if one != scope) for scope in SCOPES},
     "all": SCOPES,
 }
+OVER = ("finaliseTournament", "reopenTournament", "getResults", "getResultsEdition")
+"""Operations on what is over, all but the first on what is final."""
 BY_REQUEST = {
     "createToken": "each scope that is asked for",
     "revokeToken": "none to revoke itself, all of a first token to revoke another",
@@ -67,7 +69,7 @@ class Holder:
         ids = {"game_id": game["id"], "token_id": str(self.token)}
         if "{tournament_id}" in path:
             ids["tournament_id"] = self.owner_of_one(name)
-            ids["number"] = ids["ruling"] = "1"
+            ids["number"] = ids["ruling"] = ids["edition"] = "1"
         if "{job_id}" in path:
             ids["job_id"] = self.rejudged(ids["tournament_id"])
         if "{import_id}" in path:
@@ -105,6 +107,10 @@ class Holder:
         if name == "reverseRuling":
             ruled = {"kind": "extend", "round": 1, "ms": 1, "reason": "to be taken back"}
             expect(host.act(plan, "rulings", ruled), 201)
+        if name in OVER:
+            host.elapse(plan, 850)
+        if name in OVER[1:]:
+            expect(host.act(plan, "finalise"))
         return str(plan["id"])
 
     def rejudged(self, tournament: str) -> str:

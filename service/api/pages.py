@@ -51,6 +51,13 @@ def schema_of_replays() -> Response:
     return send_from_directory(_ENGINE, name, mimetype="application/schema+json")
 
 
+@pages.get("/schemas/results-1.json")
+def schema_of_results() -> Response:
+    """Return the JSON Schema of results documents."""
+    name = "results-1.schema.json"
+    return send_from_directory(_ENGINE, name, mimetype="application/schema+json")
+
+
 @pages.get("/.well-known/jwks.json")
 def signing_keys() -> Response:
     """Return the public keys of signed results, those of the past included."""

@@ -51,6 +51,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "nothing-to-undo": (409, "There is no move to take back"),
     "too-many-games": (409, "There are too many games in play"),
     "wrong-state": (409, "The tournament is not where this can be done"),
+    "not-verified": (409, "Not all attempts are verified"),
     "entry-closed": (409, "Nobody can enter now"),
     "tournament-full": (409, "All places are taken"),
     "not-entered": (409, "There is no entry that may do this"),

@@ -42,6 +42,10 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "import_id": {"description": "The imported replay's id"},
     "tournament_id": {"description": "The tournament's id"},
     "job_id": {"description": "The job's id"},
+    "edition": {
+        "description": "Which results, from 1",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    },
     "number": {
         "description": "The round, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 50},

@@ -10,7 +10,7 @@ import yaml
 from flask import Flask
 
 from service import __version__
-from service.api import examples, schemas
+from service.api import examples, schemas, tournament_schemas
 from service.api.following import following
 from service.api.framework import NDJSON, Api
 from service.api.hosting import hosting
@@ -61,6 +61,7 @@ def publish(app: Flask) -> dict[str, Any]:
     api = Api(app)
     api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer"})
     api.spec.components.schema("VerdictLine", schema=schemas.VerdictLine)
+    api.spec.components.schema("ResultsLine", schema=tournament_schemas.ResultsLine)
     for blueprint in (*BLUEPRINTS, tournaments, hosting, following):
         api.register_blueprint(blueprint)
     document = api.spec.to_dict()

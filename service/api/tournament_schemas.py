@@ -703,3 +703,39 @@ class Job(Schema):
     done = integer(0, 10**9, "Those that are", required=True)
     findings = fields.Nested(Findings)
     links = fields.Nested(SelfLink, required=True)
+
+
+class ResultsQuery(Schema):
+    """The form of results."""
+
+    format = words(
+        ("json", "ndjson", "csv"),
+        "The form; left out, what `Accept` asks for, or else `json`",
+    )
+
+
+class Results(Schema):
+    """Results as they were made final."""
+
+    document = fields.Dict(
+        required=True,
+        metadata={
+            "description": "What is signed, a document `results-1`: its JSON Schema is "
+            "`/schemas/results-1.json`"
+        },
+    )
+    digest = text(HEX_64, "Of the document", "0" * 64, required=True)
+    signature = text(
+        "[-_A-Za-z0-9.]{1,4096}", "A compact JWS by this service, if it has keys", "e30.e30.AA"
+    )
+
+
+class ResultsLine(Schema):
+    """A line of results: the document but for its entries; one of these; or at the end a count."""
+
+    document = fields.Dict()
+    digest = text(HEX_64, "Of the whole document", "0" * 64)
+    signature = text("[-_A-Za-z0-9.]{1,4096}", "A compact JWS", "e30.e30.AA")
+    entry = fields.Dict()
+    end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
+    count = integer(0, 2**53 - 1, "Number of lines before the last")

@@ -14,10 +14,13 @@ from service.api import schemas
 from service.api import tournament_schemas as shapes
 from service.api.framework import (
     HOUR,
+    NDJSON,
     Blueprint,
+    Turn,
     answer,
     database,
     given_key,
+    lines,
     run,
     seen_version,
     settings,
@@ -29,8 +32,9 @@ from service.engine import DEFAULT_RULESET
 from service.engine.replay import canonical
 from service.engine.standings import Cut, Scoring, scoring_of
 from service.games import draw_seed
+from service.signatures import SigningKeys
 from service.store.database import new_id
-from service.tournaments import entering, feed, hosting, jobs, pages, settling
+from service.tournaments import entering, feed, hosting, jobs, pages, results, settling
 from service.tournaments.model import (
     JOIN,
     MAX_DEALS,
@@ -803,3 +807,142 @@ def apply_rejudging(tournament_id: UUID, job_id: UUID) -> Response:
 def drop_rejudging(tournament_id: UUID, job_id: UUID) -> Response:
     """Have a rejudging change nothing. Safe to repeat."""
     return answer(tournament_view.job(acted(tournament_id, jobs.drop, job_id)))
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/finalise",
+    "finaliseTournament",
+    "Make results final",
+    shapes.Tournament,
+    headers=("ETag",),
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_HOSTS, "not-verified"),
+)
+def finalise_tournament(tournament_id: UUID) -> Response:
+    """Write results down for good: a numbered, signed snapshot of entries and attempts.
+
+    All rounds must be closed, all attempts verified, and no rejudging undecided. Seeds that are not
+    known yet are revealed by it, and frozen standings shown. It is safe to repeat.
+    """
+    keys = signing()
+    return _shown(acted(tournament_id, results.finalise, keys.sign if keys else None))
+
+
+@tournaments.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/reopen",
+    "reopenTournament",
+    "Have results not be final",
+    shapes.Tournament,
+    headers=("ETag",),
+    body=shapes.WithReason,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def reopen_tournament(body: Json, tournament_id: UUID) -> Response:
+    """Have results be open again, for a ruling or a rejudging. Those that were stay on record.
+
+    When they are made final again they get the next number.
+    """
+    return _shown(acted(tournament_id, results.reopen, body["reason"]))
+
+
+_RESULTS_LINE: Final = {"$ref": "#/components/schemas/ResultsLine"}
+_RESULTS: Final[Json] = {
+    # One media type is documented: of several, generators of clients make what does not run.
+    "x-bulk": {"media-type": NDJSON, "x-item-schema": _RESULTS_LINE},
+    "x-table": {"media-type": tournament_view.CSV},
+}
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/results",
+    "getResults",
+    "Final results",
+    shapes.Results,
+    query=shapes.ResultsQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_FOUND, "wrong-state", "streams-full"),
+    **_RESULTS,
+)
+def get_results(query: Json, tournament_id: UUID) -> Response:
+    """The results that are final now; until some are, there are none (`wrong-state`).
+
+    As JSON; as NDJSON, the document without its entries, these one a line, and a closing line; or
+    as CSV, with the players' names. `rendezvous results verify` checks the first two with the
+    replays, offline.
+    """
+    return _results(query, tournament_id, None)
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/results/<int:edition>",
+    "getResultsEdition",
+    "Results of a number",
+    shapes.Results,
+    query=shapes.ResultsQuery,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_FOUND, "streams-full"),
+    **_RESULTS,
+)
+def get_results_edition(query: Json, tournament_id: UUID, edition: int) -> Response:
+    """Results as they were made final once, whatever came later; see `getResults`."""
+    return _results(query, tournament_id, min(edition, 2**31 - 1))
+
+
+def _results(query: Json, tournament_id: UUID, number: int | None) -> Response:
+    found = run(results.read, tournament_id, number)
+    form = query.get("format") or _accepted()
+    if form == "ndjson":
+        with Turn() as turn:
+            return lines(turn, tournament_view.results_lines(found))
+    if form == "csv":
+        named = database().run(lambda one: results.names(one, tournament_id))
+        text = tournament_view.results_table(found, named)
+        response = Response(text, mimetype=tournament_view.CSV)
+    else:
+        response = Response(tournament_view.results_text(found), mimetype="application/json")
+    response.headers["Cache-Control"] = "private, no-store"
+    response.headers["Vary"] = "Accept, Authorization"
+    return response
+
+
+def _accepted() -> str:
+    forms = {"application/json": "json", NDJSON: "ndjson", tournament_view.CSV: "csv"}
+    return forms[request.accept_mimetypes.best_match(forms, "application/json")]
+
+
+@tournaments.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/replays",
+    "exportTournamentReplays",
+    "A tournament's replays",
+    schemas.ReplayLine,
+    media_type=NDJSON,
+    bearer="taken",
+    needs=access.READ,
+    fails=(*_FOUND, "streams-full"),
+)
+def export_tournament_replays(tournament_id: UUID) -> Response:
+    """All attempts that are over, one replay a line, by entry, deal and attempt; signed.
+
+    Before a round's reveal nobody sees its attempts but each player their own. The last line counts
+    the others: without it the export is not complete. An attempt that was found invalid, or whose
+    record is damaged, is told as `{"broken": id}`.
+    """
+    with Turn() as turn:
+        found = settled(tournament_id, results.export, database())
+        # The app is out of reach once the answer is under way.
+        keys = signing()
+        return lines(turn, (_signed(document, keys) for document in found.documents))
+
+
+def _signed(document: Json, keys: SigningKeys | None) -> Json:
+    return keys.signed(document) if keys and "broken" not in document else document

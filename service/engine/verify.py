@@ -103,32 +103,40 @@ class Verdict:
         }
 
 
-class _FaultError(Exception):
-    """Carries the problem that ends a level."""
+class FaultError(Exception):
+    """Carries the problem that ends a level.
+
+    Attributes:
+        problem: The problem.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
         self.problem = problem
 
-    def below(self, name: str | int) -> "_FaultError":
+    def below(self, name: str | int) -> "FaultError":
         """Return the same fault, with its pointer led on from the member that holds it."""
         pointer = f"/{escape(str(name))}{self.problem.pointer}"
         return type(self)(replace(self.problem, pointer=pointer))
 
 
-class _UnsupportedError(_FaultError):
+class _UnsupportedError(FaultError):
     """The document may be sound, but not for this verifier to say."""
 
 
-def read(text: str | bytes) -> Any:
+def read(text: str | bytes, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     """Return the JSON value of a document's text, strictly read.
+
+    Args:
+        text: The text.
+        limit: Most bytes of it.
 
     Raises:
         ValueError: Not UTF-8, not JSON, a name twice in one object, NaN or an infinity, nested too
-            deeply, or longer than MAX_DOCUMENT_BYTES.
+            deeply, or longer than the limit.
     """
-    if len(text) > MAX_DOCUMENT_BYTES:
-        raise ValueError(f"longer than {MAX_DOCUMENT_BYTES} bytes")
+    if len(text) > limit:
+        raise ValueError(f"longer than {limit} bytes")
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
@@ -202,7 +210,7 @@ def verify(value: Any, check: SignatureCheck | None = None) -> Verdict:
         return Verdict(
             "unsupported", dict.fromkeys(LEVELS, ("skipped", "unsupported")), problem=fault.problem
         )
-    except _FaultError as fault:
+    except FaultError as fault:
         return _failed(fault.problem)
     verdict.levels["structure"] = ("pass", "")
     opened = _judge(verdict, value, moves)
@@ -257,7 +265,7 @@ def _judge(verdict: Verdict, value: Json, moves: list[Move]) -> bool:
         level = "outcome"
         verdict.result = _check_outcome(game, value, header)
         levels[level] = ("pass", "")
-    except _FaultError as fault:
+    except FaultError as fault:
         verdict.problem = fault.problem
         for name in LEVELS[LEVELS.index(level) : 4]:
             levels[name] = ("fail", "") if name == level else ("skipped", f"{level} failed")
@@ -273,7 +281,7 @@ def _open(header: Json, revealed: str | None) -> str | None:
         return None
     if commitment(commitment_context(header), revealed) != named["commitment"]:
         detail = "the seed does not open the commitment"
-        raise _FaultError(Problem("deal", "commitment-mismatch", detail, "/seed"))
+        raise FaultError(Problem("deal", "commitment-mismatch", detail, "/seed"))
     return revealed
 
 
@@ -287,7 +295,7 @@ def _deal_out(header: Json, seed: str) -> Layout:
         detail = str(error)
     if detail:
         pointer = "/header/deal/seed" if "seed" in header["deal"] else "/seed"
-        raise _FaultError(Problem("deal", BadSeedError.code, detail, pointer))
+        raise FaultError(Problem("deal", BadSeedError.code, detail, pointer))
     return layout
 
 
@@ -300,7 +308,7 @@ def _play(game: Game, log: list[str], moves: list[Move]) -> None:
     except EngineError as error:
         ply = game.ply
         detail = f"{log[ply]}: {error}"
-        raise _FaultError(Problem("rules", error.code, detail, f"/log/{ply}", ply)) from error
+        raise FaultError(Problem("rules", error.code, detail, f"/log/{ply}", ply)) from error
 
 
 def _check_outcome(game: Game, value: Json, header: Json) -> Json:
@@ -309,13 +317,13 @@ def _check_outcome(game: Game, value: Json, header: Json) -> Json:
     if deadline is not None and times and header["created_at"] + times[-1] > deadline:
         detail = "an entry was made after the deadline"
         late = next(ply for ply, ms in enumerate(times) if header["created_at"] + ms > deadline)
-        raise _FaultError(Problem("outcome", "deadline-passed", detail, f"/times/{late}", late))
+        raise FaultError(Problem("outcome", "deadline-passed", detail, f"/times/{late}", late))
     ended = deadline if claimed["status"] == "timed-out" else None
     facts = result(game, created_at=header["created_at"], times=times, deadline=ended)
     if facts != claimed:
         name = next(name for name in (*facts, *claimed) if facts.get(name) != claimed.get(name))
         detail = f"{name}: the log gives {facts.get(name)!r}, the document {claimed.get(name)!r}"
-        raise _FaultError(Problem("outcome", "result-mismatch", detail, f"/result/{name}"))
+        raise FaultError(Problem("outcome", "result-mismatch", detail, f"/result/{name}"))
     return facts
 
 
@@ -323,8 +331,9 @@ Check = Callable[[Any], None]
 """Raises a fault, its pointer relative to the value, unless the value has the form."""
 
 
-def _fault(detail: str, pointer: str = "") -> _FaultError:
-    return _FaultError(Problem("structure", "malformed", detail, pointer))
+def misfit(detail: str, pointer: str = "") -> FaultError:
+    """Return the fault of a value that does not have its form."""
+    return FaultError(Problem("structure", "malformed", detail, pointer))
 
 
 def escape(name: str) -> str:
@@ -333,47 +342,66 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _text(pattern: str, what: str) -> Check:
+def text_of(pattern: str, what: str) -> Check:
+    """Return what checks a text that matches a pattern as a whole."""
     fullmatch = re.compile(pattern).fullmatch
 
     def check(value: Any) -> None:
         if type(value) is not str or not fullmatch(value):
-            raise _fault(f"not {what}")
+            raise misfit(f"not {what}")
 
     return check
 
 
-def _integer(low: int = 0, high: int = _MAX_INTEGER) -> Check:
+def integer_of(low: int = 0, high: int = _MAX_INTEGER) -> Check:
+    """Return what checks an integer within bounds, both included."""
+
     def check(value: Any) -> None:
         if type(value) is not int or not low <= value <= high:
-            raise _fault(f"not an integer from {low} to {high}")
+            raise misfit(f"not an integer from {low} to {high}")
 
     return check
 
 
-def _object(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+def members_of(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+    """Return what checks an object of these members and no others."""
     members = {**required, **optional}
 
     def check(value: Any) -> None:
         if type(value) is not dict:
-            raise _fault("not an object")
+            raise misfit("not an object")
         for name in required:
             if name not in value:
-                raise _fault(f"the member {name!r} is missing")
+                raise misfit(f"the member {name!r} is missing")
         for name, member in value.items():
             if name not in members:
-                raise _fault("a member of this name is not known", f"/{escape(name)}")
+                raise misfit("a member of this name is not known", f"/{escape(name)}")
             try:
                 members[name](member)
-            except _FaultError as fault:
+            except FaultError as fault:
                 raise fault.below(name) from None
+
+    return check
+
+
+def list_of(member: Check, most: int) -> Check:
+    """Return what checks a list of at most so many members that each have a form."""
+
+    def check(value: Any) -> None:
+        if type(value) is not list or len(value) > most:
+            raise misfit(f"not a list of at most {most}")
+        for n, one in enumerate(value):
+            try:
+                member(one)
+            except FaultError as fault:
+                raise fault.below(n) from None
 
     return check
 
 
 def _list(value: Any) -> None:
     if type(value) is not list or len(value) > LOG_LIMIT:
-        raise _fault(f"not a list of at most {LOG_LIMIT}")
+        raise misfit(f"not a list of at most {LOG_LIMIT}")
 
 
 def _times(value: Any) -> None:
@@ -381,7 +409,7 @@ def _times(value: Any) -> None:
     last = 0
     for n, ms in enumerate(value):
         if type(ms) is not int or not last <= ms <= _MAX_INTEGER:
-            raise _fault(f"instants are integers up to {_MAX_INTEGER} and never fall", f"/{n}")
+            raise misfit(f"instants are integers up to {_MAX_INTEGER} and never fall", f"/{n}")
         last = ms
 
 
@@ -393,35 +421,35 @@ def _deal(value: Any) -> None:
     _DEALS["commitment" if type(value) is dict and "commitment" in value else "seed"](value)
 
 
-_seed: Final = _text(r"[!-~]{1,64}", "a seed")
-_uuid: Final = _text(_UUID, "a lower-case UUID")
-_hex: Final = _text(_HEX_64, "64 lower-case hex digits")
-_name: Final = _text(_NAME, "a name")
+_seed: Final = text_of(r"[!-~]{1,64}", "a seed")
+is_uuid: Final = text_of(_UUID, "a lower-case UUID")
+is_hex: Final = text_of(_HEX_64, "64 lower-case hex digits")
+is_name: Final = text_of(_NAME, "a name")
 _DEALS: Final = {
-    "seed": _object({"spec": _name, "seed": _seed}, {}),
-    "commitment": _object({"spec": _name, "commitment": _hex}, {}),
+    "seed": members_of({"spec": is_name, "seed": _seed}, {}),
+    "commitment": members_of({"spec": is_name, "commitment": is_hex}, {}),
 }
-_MEMBERS: Final = _object(
+_MEMBERS: Final = members_of(
     {
-        "format": _name,
-        "header": _object(
+        "format": is_name,
+        "header": members_of(
             {
-                "id": _uuid,
-                "ruleset": _name,
+                "id": is_uuid,
+                "ruleset": is_name,
                 "deal": _deal,
-                "player": _uuid,
-                "created_at": _integer(),
-                "options": _object({}, {}),
+                "player": is_uuid,
+                "created_at": integer_of(),
+                "options": members_of({}, {}),
             },
             {
-                "tournament": _object(
+                "tournament": members_of(
                     {
-                        "id": _uuid,
-                        "round": _integer(1),
-                        "deal_no": _integer(1),
-                        "entry": _uuid,
-                        "attempt": _integer(1),
-                        "deadline": _integer(),
+                        "id": is_uuid,
+                        "round": integer_of(1),
+                        "deal_no": integer_of(1),
+                        "entry": is_uuid,
+                        "attempt": integer_of(1),
+                        "deadline": integer_of(),
                     },
                     {},
                 )
@@ -429,22 +457,22 @@ _MEMBERS: Final = _object(
         ),
         "log": _list,
         "times": _times,
-        "result": _object(
+        "result": members_of(
             {
-                "status": _text("|".join(_STATUSES), "a status"),
-                "score": _integer(0, 104),
-                "ply": _integer(0, LOG_LIMIT),
-                "undos": _integer(0, LOG_LIMIT),
-                "hints": _integer(0, LOG_LIMIT),
-                "position": _text(_POSITION, "the text of a position"),
+                "status": text_of("|".join(_STATUSES), "a status"),
+                "score": integer_of(0, 104),
+                "ply": integer_of(0, LOG_LIMIT),
+                "undos": integer_of(0, LOG_LIMIT),
+                "hints": integer_of(0, LOG_LIMIT),
+                "position": text_of(_POSITION, "the text of a position"),
             },
-            {"ended_at": _integer()},
+            {"ended_at": integer_of()},
         ),
-        "digest": _hex,
+        "digest": is_hex,
     },
     {
         "seed": _seed,
-        "signature": _text(_SIGNATURE, "a compact JWS"),
+        "signature": text_of(_SIGNATURE, "a compact JWS"),
         "extra": _anything,
     },
 )
@@ -496,7 +524,7 @@ def _check_structure(value: Any) -> tuple[list[Move], bytes]:
     canonical header.
     """
     if type(value) is not dict:
-        raise _fault("not an object")
+        raise misfit("not an object")
     claimed = value.get("format")
     if type(claimed) is str and claimed != FORMAT and re.fullmatch(_NAME, claimed):
         raise _unsupported("format", "/format", claimed, (FORMAT,))
@@ -517,16 +545,16 @@ def _check_structure(value: Any) -> tuple[list[Move], bytes]:
 def _check_together(value: Json, header: Json) -> None:
     """Raise unless members that each have their form go together."""
     if len(value["times"]) != len(value["log"]):
-        raise _fault("not as many instants as log entries", "/times")
+        raise misfit("not as many instants as log entries", "/times")
     if "seed" in value and "seed" in header["deal"]:
-        raise _fault("a seed stands here only where the header has a commitment", "/seed")
+        raise misfit("a seed stands here only where the header has a commitment", "/seed")
     if "tournament" in header:
         if "seed" in header["deal"]:
-            raise _fault("a tournament's deal is a commitment", "/header/deal/seed")
+            raise misfit("a tournament's deal is a commitment", "/header/deal/seed")
         if header["tournament"]["deadline"] < header["created_at"]:
-            raise _fault("the deadline is before the game", "/header/tournament/deadline")
+            raise misfit("the deadline is before the game", "/header/tournament/deadline")
     if value["result"]["status"] == "timed-out" and "tournament" not in header:
-        raise _fault("only a tournament's game can time out", "/result/status")
+        raise misfit("only a tournament's game can time out", "/result/status")
 
 
 def _unsupported(what: str, pointer: str, name: str, known: Iterable[str]) -> _UnsupportedError:
@@ -542,5 +570,5 @@ def _entries(log: list[Any], by_text: Mapping[str, Move]) -> list[Move]:
         pass
     for ply, text in enumerate(log):
         if type(text) is not str or not re.fullmatch(_ENTRY, text):
-            raise _fault("not the text of a log entry", f"/log/{ply}")
+            raise misfit("not the text of a log entry", f"/log/{ply}")
     return [by_text[text] for text in takewhile(by_text.__contains__, log)]

@@ -62,6 +62,12 @@ def settle(database: Database, tournament_id: UUID) -> None:
         pass
 
 
+def settle_held(connection: Connection, tournament_id: UUID) -> None:
+    """Write all that is due in a tournament, in a transaction that holds it."""
+    while _settle(connection, tournament_id):
+        pass
+
+
 def settle_overdue(database: Database, player: UUID) -> None:
     """Settle all tournaments in which a player has attempts that are overdue."""
     query = _OVERDUE.where(GAME.player_id == player)
