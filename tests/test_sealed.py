@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import orjson
 import pytest
-from client import Client, Json, Person, expect, published, unknown_id
-from hall import Host, enter, finish, organiser, start, with_token
+from client import Client, Json, Person, expect, problem, published, unknown_id
+from hall import Host, enter, finish, organiser, start, try_to_start, with_token
 from sqlalchemy import text
 from test_hidden import (
     Dealer,
@@ -192,8 +193,6 @@ def hall(client: Client, database: Database, dealer: Dealer) -> Hall:
     opened = ada.play(start(ada, contest, 1), 5)
     games = [opened, finish(ada, contest, 2, plies=7), finish(bea, contest, 1, plies=9)]
     entry = expect(ada.get(f"{contest['links']['self']}/entries/me"))["id"]
-    query = text("SELECT number, seed FROM tournament_deals WHERE tournament_id = :id")
-    drawn = database.run(lambda one: one.execute(query, {"id": contest["id"]}).fetchall())
     return Hall(
         contest,
         {
@@ -206,7 +205,7 @@ def hall(client: Client, database: Database, dealer: Dealer) -> Hall:
             "ada": ada,
         },
         games,
-        dict(drawn),
+        sealed(database, contest),
         {
             "tournament_id": [contest["id"]],
             "game_id": [game["id"] for game in games],
@@ -366,3 +365,57 @@ def attempt(hall: Hall, ada: Person, dealer: Dealer) -> Row:
     }
     row.restore()
     return row
+
+
+def sealed(database: Database, contest: Json) -> dict[int, str]:
+    query = text("SELECT number, seed FROM tournament_deals WHERE tournament_id = :id")
+    rows = database.run(lambda one: one.execute(query, {"id": contest["id"]}).fetchall())
+    return dict(rows)
+
+
+def test_s_100_a_sealed_deal_is_never_drawn_anew(hall: Hall) -> None:
+    """S-100: whatever is done to the tournament, its deals are those that were committed to."""
+    host = hall.people["owner"]
+    assert isinstance(host, Host)
+    contest, database = hall.contest, host.store
+    rounds = host.plan((0, 900, 3), (1000, 1300, 2, {"by": "top", "value": 1}))["rounds"]
+    rounds[0]["starts_at"] = contest["rounds"][0]["starts_at"]
+    annulled = {"kind": "annul", "deal": 2, "attempt": 1, "reason": "it cannot be won"}
+    annulled["entry"] = hall.ids["entry_id"][0]
+
+    assert expect(host.act(contest, "publish"))["rounds"] == contest["rounds"]
+    expect(host.edit(contest, title="Another", rounds=rounds, reason="a late start"))
+    expect(host.act(contest, "rulings", annulled), 201)
+    fewer = host.edit(contest, rounds=host.plan((0, 900, 2), (1000, 1300, 2))["rounds"])
+    assert problem(fewer) == (409, "wrong-state")
+    host.elapse(contest, 1400)
+    expect(host.act(contest, "cancel", {"reason": "enough"}))
+
+    assert sealed(database, contest) == hall.seeds
+    opened = expect(host.get(contest["links"]["self"]))["rounds"]
+    for one, of in zip(opened, contest["rounds"], strict=True):
+        assert [deal["commitment"] for deal in one["deals"]] == [
+            deal["commitment"] for deal in of["deals"]
+        ]
+
+
+def test_s_99_who_knows_a_sealed_deal_has_played_it_within_the_window(
+    hall: Hall, client: Client
+) -> None:
+    """S-99: no seed can be had to try it, one attempt is one, and both end with the window."""
+    host, ada = hall.people["owner"], hall.people["ada"]
+    assert isinstance(host, Host)
+    assert isinstance(ada, Person)
+    second = client.register("Ada's other account")
+    opened, ended, _ = hall.games
+    limits = (Path(__file__).parents[1] / "docs/hosting.md").read_text()
+
+    assert problem(second.get(ended["links"]["self"])) == (404, "not-found")
+    assert problem(second.get(f"{ended['links']['self']}/replay")) == (404, "not-found")
+    assert problem(try_to_start(second, hall.contest, 1)) == (409, "not-entered")
+    assert problem(try_to_start(ada, hall.contest, 2)) == (409, "attempts-used")
+    host.elapse(hall.contest, 606)
+    assert ada.read(opened)["status"] == "timed-out"
+    entered = second.post(f"{hall.contest['links']['self']}/entries", {})
+    assert problem(entered) == (409, "entry-closed")
+    assert "**second accounts and second attempts**" in limits
