@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from service.tournaments.invites import Invite
+from service.tournaments.roles import Holder
 from service.tournaments.rulings import Ruling
 from service.view import Json, instant
 
@@ -28,4 +30,25 @@ def ruling(of: Ruling, *, hosts: bool) -> Json:
         **{name: of.terms[name] for name in ("ms", "reverses") if name in of.terms},
         "reason": of.reason,
         **({} if of.reversed_by is None else {"reversed_by": of.reversed_by}),
+    }
+
+
+def role(of: Holder) -> Json:
+    """Return a player's part in hosting."""
+    return {
+        "player": {"id": str(of.player), "name": of.name},
+        "role": of.role,
+        "given_at": instant(of.given_at),
+    }
+
+
+def invite(of: Invite) -> Json:
+    """Return what is known of a code."""
+    return {
+        "id": str(of.id),
+        "created_at": instant(of.created_at),
+        **({} if of.expires_at is None else {"expires_at": instant(of.expires_at)}),
+        **({} if of.revoked_at is None else {"revoked_at": instant(of.revoked_at)}),
+        "uses": of.uses,
+        "used": of.used,
     }

@@ -14,7 +14,7 @@ _SWITCH: Final = ("on", "off")
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
-RATES: Final = ("moves", "reads", "writes", "players", "anonymous")
+RATES: Final = ("moves", "reads", "writes", "codes", "players", "anonymous")
 """What is limited."""
 _RATE: Final = re.compile(r"([1-9]\d{0,8}) per (?:([1-9]\d{0,3}) )?(second|minute|hour|day)s?")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -98,6 +98,7 @@ class Settings:
     )
     rate_reads: str = _setting("RATE_READS", "what else a token asks", "5000 per 10 seconds")
     rate_writes: str = _setting("RATE_WRITES", "what else a token does", "1200 per minute")
+    rate_codes: str = _setting("RATE_CODES", "wrong codes that a token tries", "20 per 10 minutes")
     rate_players: str = _setting("RATE_PLAYERS", "players made from an address", "300 per hour")
     rate_anonymous: str = _setting(
         "RATE_ANONYMOUS", "requests of an address without a token", "1200 per minute"

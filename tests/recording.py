@@ -382,6 +382,32 @@ def deciding(session: Session, ada: str) -> None:
     show("out", "An entry is disqualified", *rule, out)
     refuse("bad-ruling", *rule, {**out, "kind": "admit"})
     show("three-and-one-back", "Rulings", "GET", f"{path}/rulings", token=None)
+    sharing(session, path, entry, ada)
+
+
+def sharing(session: Session, path: str, entry: str, ada: str) -> None:
+    """Who else hosts it, who may enter, and an entry that changes hands."""
+    show, refuse = session.show, session.refuse
+    bea = another(session, "Bea")
+    who = session.ask("GET", "/v1/players/me", token=bea)["player"]["id"]
+    part = f"{path}/roles/{who}"
+    show("director", "A director", "PUT", part, {"role": "director"})
+    show("one-director", "Who hosts it", "GET", f"{path}/roles")
+    with patch("service.tournaments.roles.MAX_ROLES", 1):
+        cy = session.ask("GET", "/v1/players/me", token=another(session, "Cy"))["player"]["id"]
+        refuse("too-many-roles", "PUT", f"{path}/roles/{cy}", {"role": "viewer"})
+    show("no-director", "A part is taken", "DELETE", part)
+    code = {"uses": 40, "days": 2}
+    made = show("for-forty", "A code for forty players", "POST", f"{path}/invites", code)
+    show("one-code", "Invites", "GET", f"{path}/invites")
+    with patch("service.tournaments.invites.MAX_INVITES", 1):
+        refuse("too-many-invites", "POST", f"{path}/invites", code)
+    show("no-code", "A code is revoked", "DELETE", f"{path}/invites/{made['id']}")
+    lost = {"reason": "the player's phone is lost"}
+    given = show("for-ada", "A code for an entry", "POST", f"{path}/entries/{entry}/code", lost)
+    take = ("POST", f"{path}/entries/takeover", {"code": given["code"]})
+    refuse("already-entered", *take, token=ada)
+    show("taken-over", "An entry as its new player's", *take, token=bea)
 
 
 def hosting(session: Session) -> tuple[Json, str]:

@@ -167,6 +167,14 @@ class TestNames:
             "createRuling: POST /v1/tournaments/{tournament_id}/rulings",
             "listRulings: GET /v1/tournaments/{tournament_id}/rulings",
             "reverseRuling: POST /v1/tournaments/{tournament_id}/rulings/{ruling}/reversal",
+            "listRoles: GET /v1/tournaments/{tournament_id}/roles",
+            "giveRole: PUT /v1/tournaments/{tournament_id}/roles/{player_id}",
+            "takeRole: DELETE /v1/tournaments/{tournament_id}/roles/{player_id}",
+            "createInvite: POST /v1/tournaments/{tournament_id}/invites",
+            "listInvites: GET /v1/tournaments/{tournament_id}/invites",
+            "revokeInvite: DELETE /v1/tournaments/{tournament_id}/invites/{invite_id}",
+            "createEntryCode: POST /v1/tournaments/{tournament_id}/entries/{entry_id}/code",
+            "takeEntryOver: POST /v1/tournaments/{tournament_id}/entries/takeover",
             "watchTournament: GET /v1/tournaments/{tournament_id}/live",
         ]
 
@@ -402,6 +410,8 @@ EXCEPTIONS = {
     },
     "listTournaments": {"unknown-cursor": "as for listGames"},
     "getStandings": {"unknown-cursor": "as for listGames"},
+    "listRoles": {"unknown-cursor": "as for listGames"},
+    "listInvites": {"unknown-cursor": "as for listGames"},
     "createRuling": {
         "bad-ruling": "which members are needed depends on the kind",
         "idempotency-key-reused": "as for createGame",

@@ -23,7 +23,7 @@ Make = Callable[..., Client]
 
 def wide(**given: Any) -> Settings:
     """Return settings with these limits, and wide ones else."""
-    names = ("moves", "reads", "writes", "players", "anonymous")
+    names = ("moves", "reads", "writes", "codes", "players", "anonymous")
     all_: dict[str, Any] = {f"rate_{name}": "100000 per hour" for name in names}
     return Settings(**{**all_, **given})
 
@@ -88,7 +88,9 @@ def test_s_16_the_contract_says_of_every_operation_what_it_counts_for(contract: 
 def test_s_42_the_limits_are_told_before_they_are_met(make: Make) -> None:
     rates = expect(make(rate_moves="50 per 10 seconds").get("/v1"))["limits"]["rates"]
 
-    assert [rate["name"] for rate in rates] == ["moves", "reads", "writes", "players", "anonymous"]
+    assert [rate["name"] for rate in rates] == [
+        *("moves", "reads", "writes", "codes", "players", "anonymous"),
+    ]
     assert rates[0] == {
         "name": "moves",
         "per": "token",
@@ -96,7 +98,7 @@ def test_s_42_the_limits_are_told_before_they_are_met(make: Make) -> None:
         "window_ms": 10_000,
         "shared": False,
     }
-    assert [rate["per"] for rate in rates[3:]] == ["address", "address"]
+    assert [rate["per"] for rate in rates[3:]] == ["token", "address", "address"]
 
 
 def test_s_42_it_is_told_that_redis_makes_them_one_for_all_processes(make: Make) -> None:

@@ -70,15 +70,16 @@ class Holder:
         if "{tournament_id}" in path:
             ids["tournament_id"] = self.owner_of_one(name)
             ids["number"] = ids["ruling"] = ids["edition"] = "1"
-        if "{job_id}" in path:
-            ids["job_id"] = self.rejudged(ids["tournament_id"])
+            ids |= self.made_there(name, path, ids["tournament_id"])
         if "{import_id}" in path:
             ids["import_id"] = imported(self.owner)
         for parameter in re.findall("{(.*?)}", path):
             path = path.replace(f"{{{parameter}}}", ids.get(parameter) or unknown_id())
         body: Any = None
         kind = "application/json"
-        if name == "createToken":
+        if name == "takeEntryOver":
+            body = {"code": ids["code"]}
+        elif name == "createToken":
             body = {"scopes": self.scopes or FIRST_SCOPES}
         elif name in {"undoMove", "resignGame"}:
             body = {"ply": game["ply"]}
@@ -100,7 +101,7 @@ class Holder:
         if name == "editTournament":
             return str(plan["id"])
         host.act(plan, "publish")
-        if name != "enterTournament":
+        if name not in {"enterTournament", "takeEntryOver"}:
             enter(host, plan)
         if name == "revealRound":
             host.elapse(plan, 650)
@@ -112,6 +113,26 @@ class Holder:
         if name in OVER[1:]:
             expect(host.act(plan, "finalise"))
         return str(plan["id"])
+
+    def made_there(self, name: str, template: str, tournament: str) -> dict[str, str]:
+        """Return what an operation on a tournament is about, by names of its path's parameters."""
+        if "{job_id}" in template:
+            return {"job_id": self.rejudged(tournament)}
+        host, path = organiser(self.owner, self.database), f"/v1/tournaments/{tournament}"
+        if name in {"giveRole", "takeRole"}:
+            other = self.owner.register("Bea").id
+            expect(host.ask("PUT", f"{path}/roles/{other}", {"role": "viewer"}))
+            return {"player_id": other}
+        if name == "createEntryCode":
+            return {"entry_id": expect(host.get(f"{path}/entries/me"))["id"]}
+        if name not in {"revokeInvite", "takeEntryOver"}:
+            return {}
+        invite = expect(host.post(f"{path}/invites", {}), 201)
+        if name == "revokeInvite":
+            return {"invite_id": invite["id"]}
+        entry = enter(self.owner.register("Bea"), {"links": {"self": path}}, invite["code"])["id"]
+        given = host.post(f"{path}/entries/{entry}/code", {"reason": "a trial"})
+        return {"code": expect(given, 201)["code"]}
 
     def rejudged(self, tournament: str) -> str:
         """Return the id of a rejudging that may be applied."""

@@ -22,6 +22,7 @@ GIVEN = {
     "RATE_MOVES": "5 per second",
     "RATE_READS": "60 per minute",
     "RATE_WRITES": "30 per 10 seconds",
+    "RATE_CODES": "3 per day",
     "RATE_PLAYERS": "1 per hour",
     "RATE_ANONYMOUS": "900 per 2 minutes",
     "REDIS_URL": "rediss://:sesame@cache:6380/1",
@@ -194,6 +195,7 @@ def test_rates_are_read_and_may_be_off() -> None:
         "moves": Rate("moves", 5, 1),
         "reads": Rate("reads", 60, 60),
         "writes": Rate("writes", 30, 10),
+        "codes": Rate("codes", 3, 86400),
         "players": Rate("players", 1, 3600),
         "anonymous": Rate("anonymous", 900, 120),
     }

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from hashlib import sha256
 from inspect import cleandoc
@@ -24,6 +24,7 @@ from service.access import TokenInvalidError
 from service.api import problems, schemas
 from service.api.limits import Limits
 from service.api.problems import PROBLEMS, BadRequestError, StreamsFullError, misfit
+from service.engine.errors import RendezvousError
 from service.engine.verify import escape
 from service.engine.verify import read as read_json
 from service.repeats import Key
@@ -351,6 +352,22 @@ def _count(name: str) -> None:
     """
     g.token = token = access.read_bearer(request.headers.get("Authorization"))
     limits().count(name, token or None, request.remote_addr or "")
+
+
+@contextmanager
+def guessing(*errors: type[RendezvousError]) -> Iterator[None]:
+    """Have errors by which a code is found wrong count for the request's token.
+
+    Raises:
+        RateLimitedError: It has tried so many wrong ones that it may try no more, right or wrong.
+    """
+    token = bearer() or b""
+    limits().check("codes", token)
+    try:
+        yield
+    except errors:
+        limits().count("codes", token, request.remote_addr or "", 1)
+        raise
 
 
 def signing() -> SigningKeys | None:

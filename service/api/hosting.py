@@ -5,14 +5,17 @@ from uuid import UUID
 
 from flask import Response
 
-from service import access, hosting_view
+from service import access, hosting_view, tournament_view, view
 from service.api import hosting_schemas as shapes
 from service.api import tournament_schemas
-from service.api.framework import Blueprint, answer, given_key
-from service.api.tournaments import acted, settled
+from service.api.framework import Blueprint, answer, given_key, guessing, run
+from service.api.lists import linked, place
+from service.api.schemas import PageQuery
+from service.api.tournaments import acted, address, settled
 from service.engine.replay import canonical
-from service.tournaments import rulings
-from service.tournaments.model import ORGANISE, STAFF
+from service.store.database import new_id
+from service.tournaments import entering, invites, roles, rulings
+from service.tournaments.model import JOIN, ORGANISE, STAFF, InviteInvalidError
 from service.view import Json
 
 hosting = Blueprint(
@@ -107,3 +110,169 @@ def reverse_ruling(body: Json, tournament_id: UUID, ruling: int) -> Response:
     """
     _, made = acted(tournament_id, rulings.reverse, ruling, body["reason"])
     return answer(hosting_view.ruling(made, hosts=True), 201)
+
+
+@hosting.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/roles",
+    "listRoles",
+    "Who hosts it",
+    shapes.RoleList,
+    headers=("Link",),
+    query=PageQuery,
+    bearer="needed",
+    needs=access.READ,
+    fails=(*_FOUND, "role-missing", "unknown-cursor"),
+)
+def list_roles(query: Json, tournament_id: UUID) -> Response:
+    """The directors and viewers of a tournament, told to those who host it."""
+    page = run(roles.read, tournament_id, limit=query["limit"], place=place())
+    return linked(answer({"roles": [hosting_view.role(one) for one in page.items]}), page)
+
+
+@hosting.operation(
+    "PUT",
+    "/v1/tournaments/<uuid:tournament_id>/roles/<uuid:player_id>",
+    "giveRole",
+    "Give a part in hosting",
+    shapes.CoHost,
+    body=shapes.NewRole,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_HOSTS, "too-many-roles"),
+)
+def give_role(body: Json, tournament_id: UUID, player_id: UUID) -> Response:
+    """Have a player be a director or a viewer, in place of what they were. Safe to repeat.
+
+    Only the owner gives parts. To act, a director needs a token with the scope as well. A viewer
+    sees through a freeze, and all that is the hosts' alone to know, but no seed.
+    """
+    made = acted(tournament_id, roles.give, player_id, body["role"])
+    return answer(hosting_view.role(made))
+
+
+@hosting.operation(
+    "DELETE",
+    "/v1/tournaments/<uuid:tournament_id>/roles/<uuid:player_id>",
+    "takeRole",
+    "Take a part in hosting",
+    None,
+    status=204,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_FOUND, "role-missing"),
+)
+def take_role(tournament_id: UUID, player_id: UUID) -> Response:
+    """Take a player's part from them; it holds from their next request on."""
+    acted(tournament_id, roles.take, player_id)
+    return Response(status=204)
+
+
+@hosting.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/invites",
+    "createInvite",
+    "Make an invite code",
+    shapes.NewInviteCode,
+    status=201,
+    body=shapes.NewInvite,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_HOSTS, "too-many-invites"),
+)
+def create_invite(body: Json, tournament_id: UUID) -> Response:
+    """Make a code by which players may enter; it also lets them into a private tournament.
+
+    It is shown this once. If the answer is lost, make another one and revoke that one: an
+    `Idempotency-Key` is ignored here, since the code is kept nowhere to be told again.
+    """
+    code = entering.draw_code()
+    given = {"uses": body["uses"], "days": body.get("days")}
+    made = acted(tournament_id, invites.invite, invite_id=new_id(), code=code, **given)
+    return answer({**hosting_view.invite(made), "code": code}, 201)
+
+
+@hosting.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/invites",
+    "listInvites",
+    "Invites",
+    shapes.InviteList,
+    headers=("Link",),
+    query=PageQuery,
+    bearer="needed",
+    needs=access.READ,
+    fails=(*_FOUND, "role-missing", "unknown-cursor"),
+)
+def list_invites(query: Json, tournament_id: UUID) -> Response:
+    """A tournament's invites, newest first, never their codes; told to those who host it."""
+    page = run(invites.read, tournament_id, limit=query["limit"], place=place())
+    return linked(answer({"invites": [hosting_view.invite(one) for one in page.items]}), page)
+
+
+@hosting.operation(
+    "DELETE",
+    "/v1/tournaments/<uuid:tournament_id>/invites/<uuid:invite_id>",
+    "revokeInvite",
+    "Revoke an invite code",
+    None,
+    status=204,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_FOUND, "role-missing"),
+)
+def revoke_invite(tournament_id: UUID, invite_id: UUID) -> Response:
+    """Have a code be good for nobody any more; who entered by it stays. Safe to repeat."""
+    acted(tournament_id, invites.revoke, invite_id)
+    return Response(status=204)
+
+
+@hosting.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/entries/<uuid:entry_id>/code",
+    "createEntryCode",
+    "Make a code for an entry",
+    shapes.EntryCode,
+    status=201,
+    body=tournament_schemas.WithReason,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=_HOSTS,
+)
+def create_entry_code(body: Json, tournament_id: UUID, entry_id: UUID) -> Response:
+    """Make a code by which another player takes an entry over: for one who has lost their token.
+
+    It is shown this once, good for 24 hours and for one use; a code that the entry had before is
+    good no more. Give it to nobody but the person whose entry it is.
+    """
+    code = entering.draw_code()
+    until = acted(tournament_id, invites.give_code, entry_id, code=code, reason=body["reason"])
+    told = {"entry": str(entry_id), "code": code, "expires_at": view.instant(until)}
+    return answer(told, 201)
+
+
+@hosting.operation(
+    "POST",
+    "/v1/tournaments/<uuid:tournament_id>/entries/takeover",
+    "takeEntryOver",
+    "Take an entry over",
+    tournament_schemas.Entry,
+    body=shapes.TakingOver,
+    bearer="needed",
+    needs=JOIN,
+    fails=(*_FOUND, "invite-invalid", "already-entered", "wrong-state"),
+)
+def take_entry_over(body: Json, tournament_id: UUID) -> Response:
+    """Make the entry of a code one's own, with its games; what is in play goes on.
+
+    Games that were begun before go on naming in their header the player who began them: a header
+    is fixed, and digests stay what they were. Wrong codes count for the rate limit `codes`.
+    """
+    with guessing(InviteInvalidError):
+        found = acted(
+            tournament_id,
+            invites.take_over,
+            code=body["code"].upper(),
+            address=address(tournament_id),
+        )
+    return answer(tournament_view.entry(*found))

@@ -5,20 +5,25 @@ from typing import Final
 from marshmallow import fields, validate
 
 from service.api.schemas import (
+    Player,
     QueryInteger,
     Schema,
     instant,
     integer,
     limit,
+    text,
     uuid_field,
     words,
 )
 from service.api.tournament_schemas import MAX_LIMIT_MS, id_given, reason
 from service.engine.game import LOG_LIMIT
+from service.tournaments.invites import MAX_USES
 from service.tournaments.model import MAX_ATTEMPTS, MAX_DEALS, MAX_ROUNDS
 from service.tournaments.rulings import NEEDED
 
 _KINDS: Final = tuple(NEEDED)
+_PARTS: Final = ("director", "viewer")
+_CODE: Final = "7K2QF-9XW4M-ABCDE-23456"
 
 
 class Terms(Schema):
@@ -76,3 +81,72 @@ class RulingQuery(Schema):
         metadata={"description": "Rulings after the one of this number"},
     )
     limit = limit()
+
+
+class NewRole(Schema):
+    """What part a player is to have."""
+
+    role = words(
+        _PARTS,
+        "`director`: acts as the owner does, but for roles and calling it off; `viewer`: sees what "
+        "hosts see",
+        required=True,
+    )
+
+
+class CoHost(Schema):
+    """A player who has a part in hosting a tournament."""
+
+    player = fields.Nested(Player, required=True)
+    role = words(_PARTS, "Their part", required=True)
+    given_at = instant("Since when", required=True)
+
+
+class RoleList(Schema):
+    """A page of those who have a part; the Link header leads to those before and after it."""
+
+    roles = fields.List(fields.Nested(CoHost), required=True)
+
+
+class NewInvite(Schema):
+    """A code to be."""
+
+    uses = integer(1, MAX_USES, "How many players may enter by it", load_default=1)
+    days = integer(1, 365, "Days until it expires; left out, it is good while players may enter")
+
+
+class Invite(Schema):
+    """What is known of a code once its text is forgotten."""
+
+    id = uuid_field("The invite's id")
+    created_at = instant("When it was made", required=True)
+    expires_at = instant("Until when it is good, where that is told")
+    revoked_at = instant("When it was revoked")
+    uses = integer(1, MAX_USES, "How many players may enter by it", required=True)
+    used = integer(0, MAX_USES, "How many have", required=True)
+
+
+class NewInviteCode(Invite):
+    """A code that lets players enter, which is shown this once."""
+
+    code = text("[0-9A-Z-]{23}", "The code, which is shown this once", _CODE, required=True)
+
+
+class InviteList(Schema):
+    """A page of invites; the Link header leads to those before and after it."""
+
+    invites = fields.List(fields.Nested(Invite), required=True)
+
+
+class EntryCode(Schema):
+    """A code by which another player takes an entry over, which is shown this once."""
+
+    entry = uuid_field("The entry's id")
+    code = text("[0-9A-Z-]{23}", "The code, which is shown this once", _CODE, required=True)
+    expires_at = instant("Until when it is good", required=True)
+
+
+class TakingOver(Schema):
+    """By which code an entry is taken over."""
+
+    code = text("[0-9A-Za-z-]{1,40}", "The code that a director gave", _CODE, required=True)

@@ -95,6 +95,17 @@ class Limits:
                 self._hit("anonymous", f"tokens of {_client(address)}", more)
             self._hit(name, token.hex(), more)
 
+    def check(self, name: str, token: bytes) -> None:
+        """Return if a token may make one more request of a kind; nothing is counted.
+
+        Raises:
+            RateLimitedError: It has made as many as it may.
+        """
+        if self.rates:
+            rate = self.rates[name]
+            number, until = self._add(rate, token.hex(), 0)
+            self._refuse_above(rate, number + 1, until)
+
     def note(self, token: bytes, *, good: bool) -> None:
         """Note whether a token was found good."""
         if not good:
@@ -105,21 +116,27 @@ class Limits:
             self._known.add(token)
 
     def _hit(self, name: str, whose: str, more: int) -> None:
-        rate, key = self.rates[name], f"{name}/{whose}"
+        rate = self.rates[name]
+        number, until = self._add(rate, whose, more or 1)
+        if not more:
+            self._refuse_above(rate, number, until)
+
+    def _add(self, rate: Rate, whose: str, amount: int) -> tuple[int, float]:
+        """Count some and return how many there are; and, if too many, when their window ends."""
+        key = f"{rate.name}/{whose}"
         if self._together is None or not self._redis_is_there(self._together):
-            self._check(rate, *self._alone.hit(key, rate.seconds, more or 1), more)
-            return
+            return self._alone.hit(key, rate.seconds, amount)
         try:
-            number = self._together.incr(key, rate.seconds, more or 1)
-            until = self._together.get_expiry(key) if number > rate.amount else 0.0
+            number = self._together.incr(key, rate.seconds, amount)
+            until = self._together.get_expiry(key) if number >= rate.amount else 0.0
         except self._together.base_exceptions as error:
             self._lose_redis(error)
-            number, until = self._alone.hit(key, rate.seconds, more or 1)
-        self._check(rate, number, until, more)
+            return self._alone.hit(key, rate.seconds, amount)
+        return number, until
 
     @staticmethod
-    def _check(rate: Rate, number: int, until: float, more: int) -> None:
-        if number > rate.amount and not more:
+    def _refuse_above(rate: Rate, number: int, until: float) -> None:
+        if number > rate.amount:
             metrics.limited.labels(rate.name).inc()
             wait = math.ceil(until - time.time())
             raise RateLimitedError(rate, min(max(wait, 1), rate.seconds))

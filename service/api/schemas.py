@@ -50,6 +50,9 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "description": "The round, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 50},
     },
+    "player_id": {"description": "The player's id"},
+    "entry_id": {"description": "The entry's id"},
+    "invite_id": {"description": "The invite's id, which is not its code"},
     "ruling": {
         "description": "The ruling's number",
         "schema": {"type": "integer", "minimum": 1, "maximum": 10**9},

@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
@@ -20,6 +21,7 @@ from service.api.framework import (
     answer,
     database,
     given_key,
+    guessing,
     lines,
     run,
     seen_version,
@@ -41,6 +43,7 @@ from service.tournaments.model import (
     ORGANISE,
     STAFF,
     BadTournamentError,
+    InviteInvalidError,
     Plan,
     Seen,
     Stage,
@@ -538,22 +541,24 @@ def reveal_round(tournament_id: UUID, number: int) -> Response:
 def enter_tournament(body: Json, tournament_id: UUID) -> Response:
     """Enter, or be told the entry that one has: it is safe to repeat.
 
-    The tournament's `conditions` tell beforehand what would refuse one.
+    The tournament's `conditions` tell beforehand what would refuse one. Wrong codes count for a
+    rate limit of their own, `codes`; beyond it no code is tried any more.
     """
     code = body.get("code")
-    seen, own = acted(
-        tournament_id,
-        entering.join,
-        entry_id=new_id(),
-        code=None if code is None else code.upper(),
-        address=_address(tournament_id),
-    )
+    with nullcontext() if code is None else guessing(InviteInvalidError):
+        seen, own = acted(
+            tournament_id,
+            entering.join,
+            entry_id=new_id(),
+            code=None if code is None else code.upper(),
+            address=address(tournament_id),
+        )
     response = answer(tournament_view.entry(seen, own, []), 201)
     response.headers["Location"] = f"{tournament_view.path(tournament_id)}/entries/me"
     return response
 
 
-def _address(tournament_id: UUID) -> bytes:
+def address(tournament_id: UUID) -> bytes:
     """Return a keyed hash of the client's address: equal ones can be told, and no more.
 
     The key is not in the database, which alone tells no address.

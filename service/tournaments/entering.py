@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -162,7 +162,11 @@ def join(
 
 
 def read_own(
-    connection: Connection, instant: Instant, token: bytes | None, tournament_id: UUID
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    scopes: Sequence[str] = access.READ,
 ) -> tuple[Seen, Own, list[Record]]:
     """Return the viewer's entry, and its attempts by deal and number.
 
@@ -170,8 +174,8 @@ def read_own(
         NotEnteredError: They have none.
     """
     who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *access.READ)
-    seen = look(connection, instant, token, tournament_id)
+    access.demand(who, *scopes)
+    seen = look(connection, instant, token, tournament_id, scopes)
     if seen.own is None:
         raise NotEnteredError("there is no entry of yours")
     return seen, seen.own, _attempts(connection, tournament_id, seen.own.id)

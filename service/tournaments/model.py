@@ -559,6 +559,22 @@ def demand(seen: Seen, roles: Sequence[Role], scopes: Sequence[str] = ORGANISE) 
     return who
 
 
+def look_as_host(
+    connection: Connection, instant: Instant, token: bytes | None, tournament_id: UUID
+) -> Seen:
+    """Return a tournament that the viewer has a part in hosting.
+
+    Raises:
+        NotFoundError: There is no such tournament for this viewer.
+        RoleMissingError: They may see it, but have no part in it.
+    """
+    who, _ = find(connection, instant, token, tournament_id)
+    access.demand(who, *access.READ)
+    seen = look(connection, instant, token, tournament_id)
+    demand(seen, STAFF, access.READ)
+    return seen
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What happened in a tournament.
