@@ -14,6 +14,7 @@ import orjson
 from psycopg.types.json import Jsonb
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     Boolean,
     Connection,
     Integer,
@@ -21,6 +22,8 @@ from sqlalchemy import (
     Text,
     Uuid,
     bindparam,
+    case,
+    cast,
     func,
     select,
     text,
@@ -97,15 +100,19 @@ class Facts:
             self, entry=replace(self.entry, attempts=list(attempts.values())), verified=verified
         )
 
-    def rows(self) -> Iterator[tuple[int, bytes, Json]]:
-        """Yield the rows of its standings: the round, the key, and what is told."""
+    def rows(self, deal: int | None = None) -> Iterator[tuple[int, bytes, Json]]:
+        """Yield the rows of its standings: the round, the key, and what is told.
+
+        Args:
+            deal: Only of those that attempts at this deal are in; None for all.
+        """
         attempts, disqualified = judged(self.entry.attempts, self.entry.rulings)
         del attempts
         status = (
             "disqualified" if disqualified else "withdrawn" if self.entry.withdrawn else "active"
         )
         adjusted = {(one.deal, one.attempt) for one in self.entry.rulings if one.kind == "adjust"}
-        for number, standing in self.entry.standings(self.scoring, self.rounds).items():
+        for number, standing in self.entry.standings(self.scoring, self.rounds, deal).items():
             yield (
                 number,
                 UNRANKED if standing.key is None else standing.key,
@@ -150,8 +157,12 @@ _GAMES: Final = (
                 games.c.status,
                 games.c.score,
                 games.c.ply,
-                func.encode(games.c.times, "hex"),
-                func.encode(games.c.verified, "hex"),
+                cast(
+                    1000 * func.extract("epoch", games.c.ended_at - games.c.created_at), BigInteger
+                ),
+                # A deadline ends a game at another instant than that of its last entry.
+                case((games.c.status == "timed-out", func.encode(games.c.times, "hex"))),
+                func.length(games.c.verified),
             )
         )
     )
@@ -186,7 +197,7 @@ _DEALS: Final = (
     .where(deals.c.tournament_id == tournaments.c.id)
     .scalar_subquery()
 )
-_FACTS: Final = Statement(
+_FACTS: Final = (
     select(
         entries.c.id,
         entries.c.version,
@@ -200,16 +211,21 @@ _FACTS: Final = Statement(
     )
     .select_from(tournaments)
     .join(entries, entries.c.tournament_id == tournaments.c.id)
-    .where(
-        tournaments.c.id == bindparam("tournament"),
-        entries.c.id == func.any(bindparam("entries", type_=ARRAY(Uuid))),
-    )
+    .where(tournaments.c.id == bindparam("tournament"))
+)
+# Postgres keeps a plan for one, where for any number it makes a plan each time.
+_OF_ONE: Final = Statement(_FACTS.where(entries.c.id == bindparam("entry")))
+_OF_SOME: Final = Statement(
+    _FACTS.where(entries.c.id == func.any(bindparam("entries", type_=ARRAY(Uuid))))
 )
 
 
 def facts(connection: Connection, tournament: UUID, which: Sequence[UUID]) -> list[Facts]:
     """Return what the standings of entries follow from, by one statement."""
-    found = _FACTS.on(connection, tournament=tournament, entries=list(which))
+    if len(which) == 1:
+        found = _OF_ONE.on(connection, tournament=tournament, entry=which[0])
+    else:
+        found = _OF_SOME.on(connection, tournament=tournament, entries=list(which))
     return [_facts(*row) for row in found]
 
 
@@ -221,14 +237,14 @@ def _facts(
     withdrawn: bool,  # noqa: FBT001
     scoring: Json,
     dealt: list[tuple[int, int, bool]],
-    played: list[tuple[int, int, str, int, int, str, str | None]] | None,
+    played: list[tuple[int, int, str, int, int, int, str | None, int | None]] | None,
     ruled: list[tuple[int, Any, int | None, int | None, Json]] | None,
 ) -> Facts:
     attempts, verified = [], {}
-    for deal, number, status, score, ply, packed, digest in played or ():
+    for deal, number, status, score, ply, lasted, packed, digest in played or ():
         verified[deal, number] = PENDING if digest is None else VALID if digest else INVALID
-        if digest != "":
-            times = unpack_times(bytes.fromhex(packed))
+        if digest != 0:
+            times = [lasted] if packed is None else unpack_times(bytes.fromhex(packed))
             result = Result(int(status == "won"), score, ply, times[-1] if times else 0)
             attempts.append(Attempt(deal, number, result))
     rounds: list[set[int]] = []
@@ -275,7 +291,7 @@ def finish(
     """
     while True:
         (known,) = facts(connection, tournament, [entry])
-        rows = list(known.with_attempt(attempt).rows())
+        rows = known.with_attempt(attempt).rows(attempt.deal)
         counts = any(attempt.deal in dealt for dealt in known.rounds)
         written = _FINISH.on(
             connection,
@@ -342,6 +358,7 @@ WITH held AS (
         AS one (round smallint, key text, told jsonb)
     ON CONFLICT (tournament_id, frozen, round, entry_id)
         DO UPDATE SET key = excluded.key, told = excluded.told
+        WHERE (tournament_standings.key, tournament_standings.told) <> (excluded.key, excluded.told)
 )
 SELECT (SELECT count(*) FROM entered), (SELECT count(*) FROM ended)
 """).bindparams(

@@ -7,8 +7,10 @@ bytes, a database's index as well, ranks as this module does.
 """
 
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import add
 from typing import Any, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -42,7 +44,7 @@ class Result(NamedTuple):
 
     def plus(self, other: Self) -> "Result":
         """Return both together."""
-        return Result(*(one + another for one, another in zip(self, other, strict=True)))
+        return Result(*map(add, self, other))
 
 
 NOTHING: Final = Result(deals=0)
@@ -103,14 +105,17 @@ class Scoring:
 
     def key(self, result: Result) -> bytes:
         """Return bytes that are less for the better of two results, equal for equally good ones."""
-        values = result._asdict()
-        return struct.pack(
-            f">{len(self.keys)}Q",
-            *(
-                _MOST - values[name] if direction == "more" else values[name]
-                for name, direction in self.keys
-            ),
-        )
+        pack, parts = _packing(self.keys)
+        return pack(*[_MOST - result[n] if more else result[n] for n, more in parts])
+
+
+@lru_cache(maxsize=256)
+def _packing(
+    keys: tuple[tuple[str, Direction], ...],
+) -> tuple[Callable[..., bytes], tuple[tuple[int, bool], ...]]:
+    """Return what packs the values of keys, and for each which part of a result it compares."""
+    parts = tuple((Result._fields.index(name), better == "more") for name, better in keys)
+    return struct.Struct(f">{len(keys)}Q").pack, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +173,10 @@ def stand(
             )
         ):
             cells[attempt.deal] = attempt
-    order = sorted(cells, key=lambda deal: (scoring.key(cells[deal].result), deal))
-    counting = order[: scoring.best]
+    counting = sorted(cells)
+    if scoring.best is not None:
+        counting.sort(key=lambda deal: scoring.key(cells[deal].result))
+        del counting[scoring.best :]
     total = NOTHING
     for deal in counting:
         total = total.plus(cells[deal].result)
@@ -300,12 +307,18 @@ class Entry:
     attempts: Sequence[Attempt]
     rulings: Sequence[Ruling] = ()
 
-    def standings(self, scoring: Scoring, rounds: Sequence[Collection[int]]) -> dict[int, Standing]:
+    def standings(
+        self,
+        scoring: Scoring,
+        rounds: Sequence[Collection[int]],
+        deal: int | None = None,
+    ) -> dict[int, Standing]:
         """Return how it stands: overall by OVERALL, and in each round by its number.
 
         Args:
             scoring: How results are compared.
             rounds: For each round the numbers of its deals that count.
+            deal: Of the rounds only that of this deal is wanted; None for all.
         """
         attempts, disqualified = judged(self.attempts, self.rulings)
         ranked = not (disqualified or self.withdrawn)
@@ -319,6 +332,8 @@ class Entry:
             )
         }
         for number, deals in enumerate(rounds, 1):
+            if deal is not None and deal not in deals:
+                continue
             found[number] = stand(
                 scoring,
                 [one for one in attempts if one.deal in deals],

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import orjson
 import psycopg
+from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlalchemy import URL, ClauseElement, Connection, Engine, create_engine, func, make_url, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -61,6 +63,10 @@ class Instant:
             self.value = now - timedelta(microseconds=now.microsecond % 1000)
         return self.value
 
+
+# Standings are JSON that is read and written by the page.
+set_json_loads(orjson.loads)
+set_json_dumps(orjson.dumps)
 
 _DRIVER: Final = "postgresql+psycopg"
 _DIALECT: Final = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
