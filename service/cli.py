@@ -42,6 +42,8 @@ from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BadSeedError
 from service.engine.verify import SignatureCheck
 from service.replay_files import STANDARD_INPUT, JudgeKilledError, Judgement, Tally, find, judge
+from service.results_files import Outcome
+from service.results_files import judge as judge_results
 from service.terminal import BAD_PATH, Record, TerminalGame, load, reason
 
 SERVER_COMMANDS: Final[Mapping[str, str]] = {
@@ -408,6 +410,79 @@ def _checker(file: Path) -> SignatureCheck:
     except signatures.KeysError as error:
         raise click.BadParameter(f"{error}.", param_hint="'--keys'") from error
     return check
+
+
+@main.group()
+def results() -> None:
+    """Verify what tournaments came to."""
+
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, readable=False)
+
+
+@results.command("verify")
+@click.argument("results_file", metavar="RESULTS", type=_FILE)
+@click.argument(
+    "paths", nargs=-1, metavar="[REPLAYS]...", type=click.Path(exists=True, readable=False)
+)
+@click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Public keys, a JWK set: results and replays must be signed by one of them.",
+)
+@click.pass_context
+def verify_results(
+    ctx: click.Context,
+    *,
+    results_file: str,
+    paths: tuple[str, ...],
+    as_json: bool,
+    keys_file: Path | None,
+) -> None:
+    r"""Verify a tournament's final results from nothing but files.
+
+    RESULTS is what the service gives of them, as JSON or NDJSON. REPLAYS are the tournament's
+    replays: a file with one a line (.ndjson, .jsonl), a replay document, or a folder of these.
+    Every deal is opened, every game played again, and the standings are computed anew and compared.
+
+    \b
+    Exit codes: 0 valid
+                1 invalid, truncated or unreadable
+                2 wrong usage
+                3 no replays were given, or something is not supported
+    """
+    check = None if keys_file is None else _checker(keys_file)
+    sources = [source for path in paths for source in find(path)]
+    outcome = judge_results(results_file, sources, check)
+    if as_json:
+        told = {**outcome.verdict.as_json(), "replays": outcome.replays}
+        faults = [
+            {"file": _readable(file), **({"line": line} if line else {}), **problem.as_json()}
+            for file, line, problem in outcome.faults
+        ]
+        click.echo(json.dumps({**told, "faults": faults}))
+    else:
+        _tell_results(outcome)
+    ctx.exit({"valid": 0, "invalid": 1}.get(outcome.verdict.verdict, 3))
+
+
+def _tell_results(outcome: Outcome) -> None:
+    """Write the verdict on results for people."""
+    screen = Screen()
+    encoding = screen.console.encoding
+    verdict = outcome.verdict
+    for name, (state, why) in verdict.levels.items():
+        screen.say(f"{name:<11}{state:<9}{printable(why, encoding)}".rstrip())
+    for file, line, problem in outcome.faults:
+        place = _readable(file) + ("" if line is None else f":{line}")
+        screen.say(printable(f"{place}: {problem.detail}", encoding))
+    if verdict.problem is not None:
+        pointer = f"{verdict.problem.pointer}: " if verdict.problem.pointer else ""
+        screen.say(printable(f"{pointer}{verdict.problem.detail}", encoding))
+    screen.say(f"{verdict.verdict}, {_counted(outcome.replays, 'replay')}", style="bold")
 
 
 class _Bar:

@@ -166,8 +166,15 @@ def _source(name: str, *, named: bool) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
-    """A document as read, or what is wrong with its file."""
+class Item:
+    """A document as read, or what is wrong with its file.
+
+    Attributes:
+        file: Name of the source.
+        line: The line, from 1, where documents stand one a line.
+        text: The document's.
+        fault: What is wrong with the file.
+    """
 
     file: str
     line: int | None
@@ -175,9 +182,11 @@ class _Item:
     fault: Problem | None = None
 
     def judged(self, verdict: Verdict) -> Judgement:
+        """Return the judgement that this verdict on it is."""
         return Judgement(self.file, self.line, len(self.text), verdict)
 
     def judge(self, check: SignatureCheck | None) -> Judgement:
+        """Return a judgement of it."""
         return self.judged(_verdict(self.text, self.fault, check))
 
 
@@ -185,7 +194,7 @@ def _verdict(text: bytes, fault: Problem | None, check: SignatureCheck | None) -
     return verify_text(text, check) if fault is None else Verdict("invalid", problem=fault)
 
 
-def _read(source: Source) -> Iterator[_Item]:
+def items(source: Source) -> Iterator[Item]:
     """Yield the documents of a source; a fault comes as an item of its own."""
     fault = source.fault
     if not fault:
@@ -199,7 +208,7 @@ def _read(source: Source) -> Iterator[_Item]:
         except OSError as error:
             fault = error.strerror or str(error)
     if fault:
-        yield _Item(source.name, None, b"", Problem("file", "unreadable", fault))
+        yield Item(source.name, None, b"", Problem("file", "unreadable", fault))
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -217,7 +226,7 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
             whole = rest.endswith(b"\n")
 
 
-def _documents(file: str, stream: BinaryIO, *, by_lines: bool) -> Iterator[_Item]:
+def _documents(file: str, stream: BinaryIO, *, by_lines: bool) -> Iterator[Item]:
     """Yield the documents of a stream, with their lines where they stand one a line.
 
     Args:
@@ -231,11 +240,11 @@ def _documents(file: str, stream: BinaryIO, *, by_lines: bool) -> Iterator[_Item
         start = list(islice(lines, 2))
         texts = [text for _, text in start]
         if len(start) < 2 and _closing_count(b"".join(texts)) is None:  # noqa: PLR2004
-            yield _Item(file, None, b"".join(texts))
+            yield Item(file, None, b"".join(texts))
             return
         if not any(map(_is_object, texts)):
             texts.append(stream.read(MAX_DOCUMENT_BYTES + 1))
-            yield _Item(file, None, b"\n".join(texts))
+            yield Item(file, None, b"\n".join(texts))
             return
         lines = chain(start, lines)
     documents = 0
@@ -245,15 +254,15 @@ def _documents(file: str, stream: BinaryIO, *, by_lines: bool) -> Iterator[_Item
         closed = expected is not None
         if not closed:
             documents += 1
-            yield _Item(file, number, line)
+            yield Item(file, number, line)
             continue
         if expected != documents:
             detail = f"the closing line counts {expected} documents, but {documents} came before it"
-            yield _Item(file, number, b"", Problem("file", "truncated", detail))
+            yield Item(file, number, b"", Problem("file", "truncated", detail))
         documents = 0
     if not closed:
         detail = 'it does not end with a closing line {"end": true, "count": N}'
-        yield _Item(file, None, b"", Problem("file", "truncated", detail))
+        yield Item(file, None, b"", Problem("file", "truncated", detail))
 
 
 def _is_object(line: bytes) -> bool:
@@ -309,15 +318,15 @@ def judge(
     Raises:
         JudgeKilledError: A judging process was killed.
     """
-    items = chain.from_iterable(map(_read, sources))
+    found = chain.from_iterable(map(items, sources))
     processes = jobs or _processors()
     alone = 0 if jobs else MANY
     if processes == 1:
         alone = sys.maxsize
-    for item in islice(items, alone):
+    for item in islice(found, alone):
         yield item.judge(check)
-    for item in islice(items, 1):
-        yield from _judge_together(chain([item], items), processes, check)
+    for item in islice(found, 1):
+        yield from _judge_together(chain([item], found), processes, check)
 
 
 def _processors() -> int:
@@ -327,7 +336,7 @@ def _processors() -> int:
 
 
 def _judge_together(
-    items: Iterator[_Item], processes: int, check: SignatureCheck | None
+    items: Iterator[Item], processes: int, check: SignatureCheck | None
 ) -> Iterator[Judgement]:
     judges: deque[_Judge] = deque()
     try:
@@ -353,11 +362,11 @@ class _Judge:
         context = multiprocessing.get_context("spawn")
         self._pipe, its_end = context.Pipe()
         self._process = context.Process(target=_work, args=(its_end, check), daemon=True)
-        self._chunk: list[_Item] = []
+        self._chunk: list[Item] = []
         with _interrupts_held(), its_end:
             self._process.start()
 
-    def exchange(self, chunk: list[_Item]) -> list[Judgement]:
+    def exchange(self, chunk: list[Item]) -> list[Judgement]:
         """Give a chunk, none if it is empty, for the judgements of the one before, if any.
 
         Raises:
@@ -369,7 +378,7 @@ class _Judge:
                 self._pipe.send([(item.text, item.fault) for item in chunk])
         except (EOFError, OSError) as error:
             raise JudgeKilledError("a process that verified was killed") from error
-        judgements = list(map(_Item.judged, self._chunk, verdicts))
+        judgements = list(map(Item.judged, self._chunk, verdicts))
         self._chunk = chunk
         return judgements
 
@@ -387,8 +396,8 @@ def _work(pipe: Connection, check: SignatureCheck | None) -> None:
             pipe.send([_verdict(text, fault, check) for text, fault in pipe.recv()])
 
 
-def _chunks(items: Iterator[_Item]) -> Iterator[list[_Item]]:
-    chunk: list[_Item] = []
+def _chunks(items: Iterator[Item]) -> Iterator[list[Item]]:
+    chunk: list[Item] = []
     size = 0
     for item in items:
         chunk.append(item)

@@ -107,7 +107,7 @@ class TestGroup:
 
         assert told.exit_code == 0
         listed = re.findall(r"^  ([a-z]+)  ", told.stdout, re.MULTILINE)
-        assert listed == ["deal", "rules", "play", "verify", *SERVER_COMMANDS]
+        assert listed == ["deal", "rules", "play", "verify", "results", *SERVER_COMMANDS]
 
     def test_the_version_is_that_of_the_package(self) -> None:
         assert run("--version").stdout == f"rendezvous {version('royal-rendezvous')}\n"

@@ -7,7 +7,7 @@ document, and for whoever judges it with the replays in hand.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -280,7 +280,6 @@ class Judging:
     _seeds: dict[int, Json] = field(default_factory=dict)
     _rounds: dict[int, int] = field(default_factory=dict)
     _found: dict[str, Result] = field(default_factory=dict)
-    _faulty: int = 0
 
     def open(self, value: Any, check: SignatureCheck | None) -> None:
         """Judge the document itself: a value of the form ``{document, digest, signature?}``."""
@@ -359,10 +358,15 @@ class Judging:
             value: The document, or ``{"broken": id}`` in place of one that is invalid.
             check: What checks its signature, too.
         """
+        if not self._document:
+            return None
         problem = self._judge(value, check)
-        if problem is not None:
-            self._faulty += 1
-            self._fail(problem)
+        return None if problem is None else self.fault(problem)
+
+    def fault(self, problem: Problem) -> Problem:
+        """Note what is wrong with the replays as they are given, and return it."""
+        problem = replace(problem, level="replays")
+        self._fail(problem)
         return problem
 
     def _judge(self, value: Any, check: SignatureCheck | None) -> Problem | None:
