@@ -3,7 +3,8 @@
 Clients play games over HTTP, each act repeated until it is answered. Meanwhile a worker, Postgres,
 and all there is are killed with SIGKILL in turn. At the end the acts that were acknowledged, and
 no others, must be in the games, once each, at the same instants and so with the same digests; and
-the audit must find no fault. What is killed here is processes: the disk and its caches live on.
+the audit must find no fault. Some play in a tournament, whose standings must be those from scratch.
+What is killed here is processes: the disk and its caches live on.
 """
 
 import http.client
@@ -20,23 +21,30 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 import click
 import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy import Connection, text
 
+from bench import field as fields
 from bench import rig
 from bench.play import RULES, SPEC
 from service.engine import Game, Move, deal, digest, verify
 from service.engine.moves import UNDO
 from service.engine.replay import canonical
+from service.store.database import Database
 
 _CLIENTS: Final = 6
+_ENTRANTS: Final = 3
+_DEALS: Final = 10
 _GAMES_EACH: Final = 3
 """Games that a client has open at once."""
 _BATCH: Final = 3
 _UNDO_SHARE: Final = 0.03
+_RESIGN_SHARE: Final = 0.1
 _PATIENCE: Final = 60.0
 """Seconds within which every act must be answered, whatever is killed meanwhile."""
 _ANSWER_WITHIN: Final = 10.0
@@ -130,6 +138,84 @@ class Caller:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt in a tournament as its player knows it: what was acknowledged."""
+
+    path: str
+    header: bytes
+    texts: list[str] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    digest: str = ""
+    over: bool = False
+
+
+class Entrant(threading.Thread):
+    """Plays sealed deals one after the other until told to stop, or all attempts are used."""
+
+    def __init__(
+        self, number: int, port: int, stop: threading.Event, faults: Faults, tournament: UUID
+    ) -> None:
+        super().__init__(name=f"entrant {number}", daemon=True)
+        self.caller = Caller(port, faults)
+        self.faults = faults
+        self.stop = stop
+        self.chance = random.Random(number)
+        self.path = f"/v1/tournaments/{tournament}"
+        self.attempts: list[Attempt] = []
+
+    def run(self) -> None:
+        """Enter and play."""
+        try:
+            named = {"name": self.name}
+            self.caller.token = self.caller.call("POST", "/v1/players", named)["token"]
+            self.caller.call("POST", f"{self.path}/entries", {})
+            for _ in range(fields.ATTEMPTS):
+                for deal_no in range(1, _DEALS + 1):
+                    if self.stop.is_set():
+                        return
+                    self._attempt(deal_no)
+        except Exception as error:  # noqa: BLE001 - one that ends early is a fault, whyever
+            self.faults.expect(f"{self.name} ended: {error!r}", holds=False)
+        finally:
+            self.caller.close()
+
+    def _attempt(self, deal_no: int) -> None:
+        answer = self.caller.call("POST", f"{self.path}/attempts", {"deal": deal_no})
+        attempt = Attempt(answer["links"]["self"], canonical(answer["header"]))
+        self.attempts.append(attempt)
+        while not (attempt.over or self.stop.is_set()):
+            moves, ply = answer["legal_moves"], len(attempt.texts)
+            if self.chance.random() < _RESIGN_SHARE or not moves:
+                answer = self.caller.call("POST", f"{attempt.path}/resign", {"ply": ply})
+            else:
+                move = self.chance.choice(moves)
+                body = {"ply": ply, "moves": [{"from": move["from"], "to": move["to"]}]}
+                answer = self.caller.call("POST", f"{attempt.path}/moves", body)
+            attempt.texts += [one["move"] for one in answer["applied"]]
+            attempt.times += [one["ms"] for one in answer["applied"]]
+            attempt.digest = answer["digest"]
+            attempt.over = answer["status"] != "playing"
+            same = digest(attempt.header, attempt.texts, attempt.times) == attempt.digest
+            self.faults.expect(f"{attempt.path}: another digest", holds=same)
+
+    def compare(self) -> None:
+        """Compare the service's attempts with what was acknowledged."""
+        caller = Caller(self.caller.port, self.faults)
+        caller.token = self.caller.token
+        expect = self.faults.expect
+        for one in self.attempts:
+            game, document = (caller.call("GET", one.path + of) for of in ("", "/replay"))
+            same = (document["log"], document["times"]) == (one.texts, one.times)
+            expect(f"{one.path}: another log than was answered", holds=same)
+            expect(f"{one.path} is {game['status']}", holds=one.over == ("ended_at" in game))
+        mine = caller.call("GET", f"{self.path}/entries/me")
+        known = {one.path for one in self.attempts}
+        told = {one["links"]["self"] for of in mine["deals"] for one in of["games"]}
+        expect(f"{self.name} has other attempts than were answered", holds=told == known)
+        caller.close()
 
 
 class Client(threading.Thread):
@@ -241,9 +327,17 @@ class Trial:
             Client(number, service.port, self.stop, self.faults) for number in range(_CLIENTS)
         ]
 
+        database = Database(service.postgres.url)
+        self.tournament = fields.publish(database, _DEALS)[0]
+        database.dispose()
+        self.entrants = [
+            Entrant(number, service.port, self.stop, self.faults, self.tournament)
+            for number in range(_ENTRANTS)
+        ]
+
     def begin(self) -> None:
         """Let the clients play; return once each has been answered."""
-        for client in self.clients:
+        for client in (*self.clients, *self.entrants):
             client.start()
         self._wait_for_answers(time.monotonic())
 
@@ -297,7 +391,7 @@ class Trial:
     def end(self) -> None:
         """Let every client have its last answer, and stop."""
         self.stop.set()
-        for client in self.clients:
+        for client in (*self.clients, *self.entrants):
             client.join(_PATIENCE + _ANSWER_WITHIN)
             self.faults.expect(f"{client.name} does not end", holds=not client.is_alive())
 
@@ -312,6 +406,34 @@ class Trial:
         every = max(1, -(-seen // _READ_BACK))
         with ThreadPoolExecutor(_CLIENTS) as pool:
             return sum(pool.map(lambda one: self._compare(one[0], one[1], every), games))
+
+    def judge(self) -> int:
+        """Compare the tournament with what was acknowledged; return how many attempts it has.
+
+        Its standings must be those from scratch, its events without a gap, and as many results
+        told as attempts were ended.
+        """
+        for entrant in self.entrants:
+            entrant.compare()
+        over = sum(one.over for entrant in self.entrants for one in entrant.attempts)
+        url = self.service.postgres.url
+        try:
+            count = fields.verify(url, self.tournament, lambda: None)
+        except fields.FieldError as error:
+            count = 0
+            self.faults.expect(f"standings: {error}", holds=False)
+        database = Database(url)
+        events, last, results = database.run(self._events)
+        database.dispose()
+        self.faults.expect(f"{events} events up to {last}", holds=events == last)
+        self.faults.expect(f"{results} results of {over}", holds=results == over)
+        return count
+
+    def _events(self, connection: Connection) -> tuple[int, int, int]:
+        query = text("""SELECT count(*), max(number), count(*) FILTER (WHERE kind = 'result')
+            FROM tournament_events WHERE tournament_id = :id""")
+        events, last, results = connection.execute(query, {"id": self.tournament}).one()
+        return events, last, results
 
     def _compare(self, client: Client, played: Played, every: int) -> int:
         caller = Caller(self.service.port, self.faults)
@@ -356,7 +478,7 @@ def main(rounds: int, seconds: float) -> None:
     """
     with rig.new_home() as home:
         trial = Trial(rig.Service(home))
-        again = 0
+        again = judged = 0
         try:
             trial.begin()
             for _ in range(rounds):
@@ -367,6 +489,7 @@ def main(rounds: int, seconds: float) -> None:
             trial.play(seconds)
             trial.end()
             again = trial.compare()
+            judged = trial.judge()
         except TimeoutError as error:
             trial.faults.expect(str(error), holds=False)
         finally:
@@ -381,11 +504,11 @@ def main(rounds: int, seconds: float) -> None:
             check=False,
         )
     trial.faults.expect(f"the audit says: {audit.stdout}{audit.stderr}", holds=not audit.returncode)
-    _tell(trial, again, audit.stdout.strip())
+    _tell(trial, again, judged, audit.stdout.strip())
     sys.exit(bool(trial.faults.found))
 
 
-def _tell(trial: Trial, again: int, audit: str) -> None:
+def _tell(trial: Trial, again: int, judged: int, audit: str) -> None:
     table = Table("killed", "processes", "all clients answered again after", "requests repeated")
     for one in trial.killings:
         table.add_row(one.what, str(one.processes), f"{one.seconds:.2f} s", str(one.repeats))
@@ -396,6 +519,7 @@ def _tell(trial: Trial, again: int, audit: str) -> None:
     entries = sum(played.game.ply for _, played in games)
     click.echo(f"{acts} answers acknowledged {entries} entries of {len(games)} games.")
     click.echo(f"Compared: every log, instant and digest; {again} positions read again.")
+    click.echo(f"A tournament: {judged} attempts, and its standings, from scratch.")
     click.echo(f"Audit: {audit}.")
     for fault in _first(trial.faults.found):
         click.echo(f"FAULT: {fault}")

@@ -126,7 +126,7 @@ def make(url: str, count: int, deals: int, waiting: int, step: Step) -> Field:
     chance = random.Random(count * 1000 + deals)
     database = Database(url)
     try:
-        tournament, host, seeds, ends = _publish(database, deals)
+        tournament, host, seeds, ends = publish(database, deals)
         context = get_context("spawn")
         with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
             logs = []
@@ -166,7 +166,7 @@ def _share(waiting: int, begin: int, count: int) -> list[int]:
     ]
 
 
-def _publish(database: Database, deals: int) -> tuple[UUID, str, list[str], datetime]:
+def publish(database: Database, deals: int) -> tuple[UUID, str, list[str], datetime]:
     """Make it as its host does; return its id, the host's token, the seeds, its round's end."""
     player, token, tournament = new_id(), tokens.draw(), new_id()
     fingerprint, now = tokens.fingerprint(token), database.now()
@@ -190,7 +190,7 @@ def _publish(database: Database, deals: int) -> tuple[UUID, str, list[str], date
             stages=(Stage(now, now + _OPEN_FOR, deals),),
         )
 
-    def publish(connection: Connection) -> datetime:
+    def act(connection: Connection) -> datetime:
         _register(connection, [(player, "Trial host", fingerprint)], now, SCOPES)
         hosting.create(connection, Instant(), fingerprint, plan, tournament_id=tournament)
         hosting.publish(connection, Instant(), fingerprint, tournament, seeds)
@@ -199,7 +199,7 @@ def _publish(database: Database, deals: int) -> tuple[UUID, str, list[str], date
         seen = look(connection, Instant(), fingerprint, tournament)
         return seen.tournament.course.rounds[0].ends_at
 
-    return tournament, token, seeds, database.run(publish, transaction=True)
+    return tournament, token, seeds, database.run(act, transaction=True)
 
 
 # It was made, and its round began, a while before the first entry came.

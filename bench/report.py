@@ -473,7 +473,7 @@ def _tournaments(found: Tournaments) -> list[str]:
             The last two moves of {len(found.moved):,} attempts, one after the other: the last one,
             which ends the attempt and writes its standings and its event, takes
             {median(found.ended):.2f} ms, the one before it {median(found.moved):.2f} ms (medians).
-            All attempts verified by one process, and all standings written anew:
+            All attempts verified by the worker process, and all standings written anew:
             {found.job:.0f} s. Verified and compared from scratch by code of its own, with
             processes: {found.scratch:.0f} s.
         """),

@@ -18,5 +18,12 @@ def test_what_was_acknowledged_outlives_a_worker_postgres_and_the_whole_service(
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    for line in ("a worker", "Postgres", "all", "0 at fault", "Nothing was lost."):
+    for line in (
+        "a worker",
+        "Postgres",
+        "all",
+        "attempts, and its standings",
+        "0 at fault",
+        "Nothing was lost.",
+    ):
         assert line in done.stdout
