@@ -307,10 +307,14 @@ SOURCE: Final = games.outerjoin(
     rounds, (rounds.c.tournament_id == games.c.tournament_id) & (rounds.c.number == games.c.round)
 )
 """What rows of games are read from ..."""
+OVERDUE: Final = games.c.ended_at.is_(None) & func.coalesce(
+    games.c.deadline <= func.now() - CLOSING, false()
+)
+"""Whether a game's deadline has ended it, and nobody has written that yet."""
 COLUMNS: Final = (
     *games.c,
     (games.c.tournament_id.is_(None) | func.coalesce(rounds.c.reveals_at <= func.now(), false())),
-    (games.c.ended_at.is_(None) & func.coalesce(games.c.deadline <= func.now() - CLOSING, false())),
+    OVERDUE,
 )
 """... and what is read of them: the members of a :class:`Record`."""
 
@@ -758,6 +762,7 @@ _APPEND: Final = Statement(
     update(games)
     .where(games.c.id == bindparam("game"), games.c.ply == bindparam("seen"))
     .where(games.c.status.is_distinct_from(TIMED_OUT))
+    .where(games.c.deadline.is_(None) | (games.c.deadline >= bindparam("judged")))
     .where(func.clock_timestamp() - bindparam("judged") < bindparam("within", type_=Interval))
     .values(
         log=games.c.log.concat(bindparam("codes")),

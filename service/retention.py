@@ -22,7 +22,14 @@ from service.games import EPOCH
 from service.players import forget
 from service.repeats import KEPT
 from service.store.database import Database
-from service.store.tables import entries, games, idempotency_keys, players, tokens, tournaments
+from service.store.tables import (
+    entries,
+    games,
+    idempotency_keys,
+    players,
+    tokens,
+    tournaments,
+)
 
 TOKENS_KEPT: Final = timedelta(days=30)
 """How long a token is still told of after it was revoked or has expired."""

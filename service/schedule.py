@@ -106,7 +106,7 @@ class Course:
         if self.finalised_at is not None:
             return "final"
         if now < self.rounds[0].starts_at:
-            return "upcoming" if now < self.entry_opens_at else "entry-open"
+            return "entry-open" if self.entry_is_open(now) else "upcoming"
         if now < self.rounds[-1].ends_at:
             return "running"
         revealed = all(one.state(now) == "revealed" for one in self.rounds)

@@ -339,7 +339,7 @@ WITH held AS (
 ), ended AS (
     UPDATE games SET log = log || :codes, times = times || :gaps, ply = :ply,
         status = :status, score = :score, ended_at = :ended_at
-    WHERE id = :game AND ply = :seen AND ended_at IS NULL
+    WHERE id = :game AND ply = :seen AND ended_at IS NULL AND deadline >= :judged
         AND clock_timestamp() - :judged < :within AND EXISTS (SELECT FROM entered)
     RETURNING id
 ), counted AS (

@@ -59,7 +59,7 @@ from service.tournaments import entering, settling
 from service.tournaments.feed import Happening, Watch, after_number, moved, went_through
 from service.tournaments.feed import Mark as Point
 from service.tournaments.model import STAFF, Seen, look
-from service.watch import Mark, Watched
+from service.watch import Change, Mark, Watched
 
 T = TypeVar("T")
 Write = Callable[[bytes], object]
@@ -523,6 +523,7 @@ class Hub:
         if watched is None:
             return
         found = await _in(self._looks, lambda: self._database.run(watched.changes))
+        await self._settle(found)
         if not self._sure:
             self._sure, self._asked = True, None
         for change in found:
@@ -536,6 +537,14 @@ class Hub:
             # A newer row than this look's may have come with a new watcher meanwhile.
             elif feed.record is known.get(change.game):
                 self._renew(feed, change.record)
+
+    async def _settle(self, found: Sequence[Change]) -> None:
+        """Have it written which games their deadlines have ended; the next look finds it."""
+        for tournament in {
+            one.record.tournament for one in found if one.record and one.record.overdue
+        }:
+            if tournament is not None:
+                await _in(self._opens, partial(settling.settle, self._database, tournament))
 
     def _doubt(self) -> None:
         """Note that the database was away: if it came back from a backup, no known ply holds."""

@@ -158,7 +158,7 @@ def entry(seen: Seen, own: Own, attempts: Sequence[Record]) -> Json:
         "joined_at": instant(own.joined_at),
         **({} if own.withdrawn_at is None else {"withdrawn_at": instant(own.withdrawn_at)}),
         "status": (
-            "withdrawn" if own.withdrawn_at else "disqualified" if own.disqualified else "active"
+            "disqualified" if own.disqualified else "withdrawn" if own.withdrawn_at else "active"
         ),
         "plays_up_to_round": own.reach,
         "deals": [

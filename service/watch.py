@@ -180,10 +180,11 @@ _CHANGES: Final = Statement(
             games.SOURCE, tables.games.c.id == _WATCHED.c.game
         )
     )
-    # A deadline ends a game without an entry in its log.
+    # A deadline ends a game without an entry in its log, once somebody settles it.
     .where(
         tables.games.c.ply.is_distinct_from(_WATCHED.c.ply)
         | tables.games.c.ended_at.is_not(None)
+        | games.OVERDUE
         | not_(_ALLOWED)
     )
 )

@@ -1,7 +1,9 @@
 """Tournaments: from the draft to the reveal."""
 
 import hmac
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -13,6 +15,7 @@ from hall import (
     finish,
     happened,
     organiser,
+    rfc,
     standings,
     start,
     try_to_start,
@@ -600,3 +603,155 @@ class TestAddresses:
         assert kept[0] != kept[1]
         plain = b"".join((UUID(contests[0]["id"]).bytes, b"127.0.0.1"))
         assert kept[0][0] != hmac.digest(b"", plain, "sha256")[:16]
+
+
+class TestEdges:
+    """What a review found: each was wrong once."""
+
+    def test_who_was_cut_off_stays_so(self, host: Host, ada: Person, bea: Person) -> None:
+        for cut in ({"by": "cards", "value": 1}, {"by": "top", "value": 2}):
+            contest = host.tournament(
+                *((0, 60, 1), (70, 130, 1, {"by": "top", "value": 1})),
+                (140, 200, 1, cut),
+            )
+            for person in (ada, bea):
+                enter(person, contest)
+            finish(ada, contest, plies=2)
+
+            host.elapse(contest, 142)
+
+            start(ada, contest, 3)
+            assert problem(try_to_start(bea, contest, 3)) == (409, "not-through")
+
+    def test_a_repeated_entry_tells_the_attempts_made(self, host: Host, ada: Person) -> None:
+        contest = host.tournament()
+        enter(ada, contest)
+        finish(ada, contest)
+
+        mine = expect(ada.get(f"{contest['links']['self']}/entries/me"))
+
+        assert enter(ada, contest) == mine
+        assert mine["deals"][0]["attempts"]["left"] == 0
+
+    @pytest.mark.parametrize(
+        ("name", "instant"),
+        [
+            ("ends_at", "9999-12-31T23:59:59.999Z"),
+            ("ends_at", "9999-12-31T23:59:59-12:00"),
+            ("starts_at", "0001-01-01T00:00:00+14:00"),
+            ("starts_at", "0001-06-01T00:00:00Z"),
+        ],
+    )
+    def test_instants_far_away_are_refused(self, host: Host, name: str, instant: str) -> None:
+        plan = host.plan()
+        plan["rounds"][0][name] = instant
+
+        refused = problem(host.post("/v1/tournaments", plan))
+
+        assert refused == (422, "invalid-request")
+        assert refused.body["errors"][0]["pointer"] == f"/rounds/0/{name}"
+
+    def test_instants_are_of_whole_ms_so_that_what_is_told_can_be_sent_back(
+        self, host: Host
+    ) -> None:
+        plan = host.plan((60, 600, 1))
+        plan["rounds"][0]["starts_at"] = plan["rounds"][0]["starts_at"][:-1] + "789Z"
+        draft = expect(host.post("/v1/tournaments", plan), 201)
+        expect(host.act(draft, "publish"))
+        host.elapse(draft, 61)
+        told = expect(host.get(draft["links"]["self"]))["rounds"][0]
+        rounds = [{**plan["rounds"][0], "starts_at": told["starts_at"], "ends_at": told["ends_at"]}]
+
+        assert (
+            expect(host.edit(draft, rounds=rounds))["rounds"][0]["starts_at"] == told["starts_at"]
+        )
+
+    def test_a_draft_that_is_called_off_stays_its_hosts_alone(
+        self, host: Host, ada: Person
+    ) -> None:
+        draft = host.draft()
+        expect(host.act(draft, "cancel", {"reason": "a mistake"}))
+
+        assert problem(ada.get(draft["links"]["self"])) == (404, "not-found")
+
+    def test_a_limit_of_less_than_a_second_is_refused(self, host: Host) -> None:
+        draft = host.draft()
+
+        refused = problem(host.edit(draft, limit_ms=999))
+
+        assert refused == (422, "bad-tournament")
+        assert refused.body["errors"][0]["pointer"] == "/limit_ms"
+
+    def test_a_code_tells_nothing_of_what_is_private(self, host: Host, ada: Person) -> None:
+        contest = host.tournament(visibility="private", entry={"by": "code"})
+        path = f"{contest['links']['self']}/entries"
+
+        assert problem(ada.post(path, {"code": "AAAAA-AAAAA"})) == (404, "not-found")
+        assert problem(ada.post(path, {})) == (404, "not-found")
+
+    def test_a_token_that_may_not_organise_sees_what_others_see(
+        self, host: Host, database: Database
+    ) -> None:
+        contest = host.tournament()
+        reader = organiser(host, database, "games:read")
+        expect(host.act(contest, "freeze"))
+
+        path = contest["links"]["self"]
+        assert "role" not in expect(reader.get(path))
+        assert problem(reader.get(f"{path}/standings?view=live")) == (403, "role-missing")
+        assert "created" not in {one["kind"] for one in happened(reader, contest)}
+        assert problem(reader.get(host.draft()["links"]["self"])) == (404, "not-found")
+
+    def test_what_a_freeze_kept_back_is_told_afterwards(self, host: Host, ada: Person) -> None:
+        contest = host.tournament()
+        enter(ada, contest)
+        expect(host.act(contest, "freeze"))
+        finish(ada, contest)
+        assert "result" not in {one["kind"] for one in happened(ada, contest)}
+
+        expect(host.act(contest, "unfreeze"))
+
+        kinds = [one["kind"] for one in happened(ada, contest)]
+        assert kinds == ["published", "joined", "frozen", "result", "unfrozen"]
+
+    def test_entry_that_has_closed_is_not_told_to_be_open(self, host: Host) -> None:
+        closes = host.plan((60, 600, 1), entry={"closes_at": rfc(host.store.now())})
+        closes["entry"]["opens_at"] = rfc(host.store.now() - timedelta(hours=1))
+        contest = expect(host.post("/v1/tournaments", closes), 201)
+        host.elapse(contest, 1)
+
+        assert expect(host.act(contest, "publish"))["state"] == "upcoming"
+
+    def test_who_waited_for_the_lock_is_judged_by_the_instant_at_which_they_had_it(
+        self, host: Host, ada: Person, database: Database
+    ) -> None:
+        """A round that ended meanwhile, whose seeds may be known, is not opened again."""
+        contest = host.tournament((-10, 2, 1))
+        enter(ada, contest)
+        path, plan = contest["links"]["self"], host.plan((0, 600, 1))["rounds"]
+        plan[0]["starts_at"] = contest["rounds"][0]["starts_at"]
+        tag = host.get(path).headers["ETag"]
+        with ThreadPoolExecutor(1) as pool:
+            engine = database.engine.execution_options(isolation_level="READ COMMITTED")
+            with engine.begin() as other:
+                query = text("SELECT id FROM tournaments WHERE id = :id FOR UPDATE")
+                other.execute(query, {"id": contest["id"]})
+                body, match = {"rounds": plan}, {"If-Match": tag}
+                late = pool.submit(lambda: host.ask("PATCH", path, body, headers=match))
+                other.execute(text("SELECT pg_sleep(2.5)"))
+            refused = late.result()
+
+        assert problem(refused) == (409, "wrong-state")
+
+    def test_a_deadline_that_has_passed_does_not_move(self, host: Host, ada: Person) -> None:
+        contest = host.tournament((0, 600, 1), limit_ms=60_000)
+        enter(ada, contest)
+        game = start(ada, contest)
+        host.elapse(contest, 61)
+        before = ada.read(game)["header"]["tournament"]["deadline"]
+        plan = host.plan((0, 900, 1))["rounds"]
+        plan[0]["starts_at"] = expect(host.get(contest["links"]["self"]))["rounds"][0]["starts_at"]
+
+        expect(host.edit(contest, rounds=plan))
+
+        assert ada.read(game)["header"]["tournament"]["deadline"] == before

@@ -341,7 +341,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # Attempts at a tournament's deals cannot be told from other games any more.
+    # Attempts at a tournament's deals could not be told from other games any more, so that sealed
+    # seeds would be open to all.
+    op.execute("DELETE FROM games WHERE tournament_id IS NOT NULL")
     for name in reversed(CHECKS):
         op.drop_constraint(op.f(f"ck_games_{name}"), "games", type_="check")
 

@@ -1,7 +1,9 @@
 """The shapes of requests about tournaments and of their answers; see :mod:`service.api.schemas`."""
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
+import marshmallow as ma
 from marshmallow import fields, validate
 
 from service.api.schemas import (
@@ -9,6 +11,7 @@ from service.api.schemas import (
     STATUSES,
     PageQuery,
     Player,
+    QueryInstant,
     QueryInteger,
     Schema,
     SelfLink,
@@ -29,6 +32,8 @@ from service.tournaments.templates import EVERY, MAX_SERIES, TEMPLATES
 
 MAX_LIMIT_MS: Final = 30 * 24 * 3600 * 1000
 MAX_ENTRIES: Final = 100_000
+EARLIEST, LATEST = 2000, 9000
+"""Years between which tournaments lie."""
 
 _CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _VISIBILITIES: Final = ("public", "unlisted", "private")
@@ -46,6 +51,29 @@ def _prose(description: str, **options: Any) -> fields.String:
         rf"[^{_CONTROLS}]{{0,2000}}",
         f"{description}, up to 2,000 characters",
         "Ten deals, one evening.",
+        **options,
+    )
+
+
+class PlannedInstant(QueryInstant):
+    """An instant that somebody plans, in whole ms, not far away."""
+
+    def _deserialize(self, value: Any, *args: Any, **options: Any) -> datetime:
+        given = super()._deserialize(value, *args, **options)
+        if not EARLIEST <= given.year <= LATEST:
+            raise ma.ValidationError(f"not from {EARLIEST} to {LATEST}")
+        given = given.astimezone(UTC)
+        return given.replace(microsecond=given.microsecond // 1000 * 1000)
+
+
+def planned(description: str, **options: Any) -> PlannedInstant:
+    """Return a field for an instant that is planned."""
+    return PlannedInstant(
+        metadata={
+            "description": f"{description}, RFC 3339, to the ms",
+            "format": "date-time",
+            "example": "2026-01-31T19:00:00.000Z",
+        },
         **options,
     )
 
@@ -115,8 +143,8 @@ class Cut(Schema):
 class NewRound(Schema):
     """A round to be. Without a cut all may play it, but for those whom an earlier one cut off."""
 
-    starts_at = query_instant("From when on attempts may be started", required=True)
-    ends_at = query_instant("From when on none may; those under way end", required=True)
+    starts_at = planned("From when on attempts may be started", required=True)
+    ends_at = planned("From when on none may; those under way end", required=True)
     deals = integer(1, MAX_DEALS, "How many deals it has", required=True)
     cut = fields.Nested(Cut)
 
@@ -125,8 +153,8 @@ class NewEntryRules(Schema):
     """Who may enter, and when."""
 
     by = words(_ENTRY_BY, "`open`, or `code` for those who have an invite code")
-    opens_at = query_instant("From when on players may enter; left out, from now on")
-    closes_at = query_instant("From when on they may not; left out, when the first round ends")
+    opens_at = planned("From when on players may enter; left out, from now on")
+    closes_at = planned("From when on they may not; left out, when the first round ends")
     capacity = integer(1, MAX_ENTRIES, "Most entries at a time; left out, any number")
 
 
@@ -169,7 +197,7 @@ class NewTournament(_Planned):
     """A tournament to be. It has rounds, or a template and the instant at which it starts."""
 
     entry = fields.Nested(NewEntryRules)
-    starts_at = query_instant("When the first round of the template starts")
+    starts_at = planned("When the first round of the template starts")
     rounds = fields.List(
         fields.Nested(NewRound),
         validate=validate.Length(1, MAX_ROUNDS),

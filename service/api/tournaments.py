@@ -545,15 +545,15 @@ def enter_tournament(body: Json, tournament_id: UUID) -> Response:
     rate limit of their own, `codes`; beyond it no code is tried any more.
     """
     code = body.get("code")
-    with nullcontext() if code is None else guessing(InviteInvalidError):
-        seen, own = acted(
+    with nullcontext() if code is None else guessing(InviteInvalidError, access.NotFoundError):
+        entered = acted(
             tournament_id,
             entering.join,
             entry_id=new_id(),
             code=None if code is None else code.upper(),
             address=address(tournament_id),
         )
-    response = answer(tournament_view.entry(seen, own, []), 201)
+    response = answer(tournament_view.entry(*entered), 201)
     response.headers["Location"] = f"{tournament_view.path(tournament_id)}/entries/me"
     return response
 
@@ -769,7 +769,7 @@ def rejudge_attempts(body: Json, tournament_id: UUID) -> Response:
     "How far a job is",
     shapes.Job,
     bearer="needed",
-    needs=access.READ,
+    needs=ORGANISE,
     fails=(*_FOUND, "role-missing"),
 )
 def get_job(tournament_id: UUID, job_id: UUID) -> Response:

@@ -3,14 +3,25 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import orjson
 import psycopg
+from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_dumps, set_json_loads
-from sqlalchemy import URL, ClauseElement, Connection, Engine, create_engine, func, make_url, select
+from sqlalchemy import (
+    URL,
+    ClauseElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -57,6 +68,11 @@ class Instant:
         self.value: datetime | None = None
         self.player: UUID | None = None
 
+    def renew(self, now: datetime) -> None:
+        """Take a later instant, that at which a lock was had: what was before may have changed."""
+        self.value = None
+        self.fix(now)
+
     def fix(self, now: datetime) -> datetime:
         """Return the request's instant, which this one becomes if it is the first."""
         if self.value is None:
@@ -68,6 +84,7 @@ class Instant:
 set_json_loads(orjson.loads)
 set_json_dumps(orjson.dumps)
 
+_UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
 _DRIVER: Final = "postgresql+psycopg"
 _DIALECT: Final = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
 
@@ -132,6 +149,8 @@ class Database:
             },
         )
 
+        event.listen(self.engine, "connect", _tell_in_utc)
+
     def run(self, act: Callable[[Connection], T], *, transaction: bool = False) -> T:
         """Return what an act gives, tried again where that is safe and may help.
 
@@ -187,6 +206,18 @@ class Database:
     def dispose(self) -> None:
         """Close all connections that are not in use."""
         self.engine.dispose()
+
+
+class _InUtc(TimestamptzLoader):
+    """Instants in UTC: arithmetic in a zone with clock changes is that of its wall clocks."""
+
+    def load(self, data: Any) -> Any:
+        return super().load(data).astimezone(UTC)
+
+
+def _tell_in_utc(driver: psycopg.Connection[Any], _: object) -> None:
+    if driver.info.parameter_status("TimeZone") not in _UTC:
+        driver.adapters.register_loader("timestamptz", _InUtc)
 
 
 @contextmanager

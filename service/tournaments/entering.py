@@ -18,7 +18,6 @@ from service.store import tables
 from service.store.database import Instant, Statement
 from service.tournaments.model import (
     GAME,
-    HOLD,
     JOIN,
     MAX_ATTEMPTS,
     TOURNAMENT,
@@ -35,6 +34,7 @@ from service.tournaments.model import (
     TournamentFullError,
     WrongStateError,
     find,
+    find_held,
     hold,
     look,
     store,
@@ -93,8 +93,8 @@ def join(
     entry_id: UUID,
     code: str | None,
     address: bytes | None,
-) -> tuple[Seen, Own]:
-    """Enter the viewer, and return the tournament as they then see it; again is no error.
+) -> tuple[Seen, Own, list[Record]]:
+    """Enter the viewer, and return what :func:`read_own` does; again is no error.
 
     Args:
         connection: In a transaction.
@@ -112,18 +112,15 @@ def join(
         TournamentFullError: All places are taken.
         InviteInvalidError: A code is needed, and this is none that is good.
     """
-    HOLD.on(connection, tournament=tournament_id)
-    who, seen = find(connection, instant, token, tournament_id)
+    who, seen = find_held(connection, instant, token, tournament_id)
     who = access.demand(who, *JOIN)
-    if seen is None or (seen.state == "draft" and seen.role is None):
+    if seen is None or (seen.tournament.course.published_at is None and seen.role is None):
         access.not_found("tournament")
     own, plan, now = seen.own, seen.tournament.plan, seen.now
     if own is not None and own.withdrawn_at is None:
-        return seen, own
+        return seen, own, _attempts(connection, tournament_id, own.id)
     invite = None if code is None else _invite(connection, tournament_id, code, now)
     if plan.visibility == "private" and invite is None and own is None and seen.role is None:
-        if code is not None:
-            raise InviteInvalidError("the code is none that is good for this tournament")
         access.not_found("tournament")
     for condition in conditions(seen):
         met = invite is not None or own is not None if condition.name == "code" else condition.met
@@ -158,7 +155,7 @@ def join(
     tell(connection, tournament_id, now, Event("joined", who.player, entry_id))
     seen = look(connection, instant, token, tournament_id, JOIN)
     assert seen.own is not None  # noqa: S101 - it was just made
-    return seen, seen.own
+    return seen, seen.own, _attempts(connection, tournament_id, entry_id)
 
 
 def read_own(
@@ -232,8 +229,7 @@ def start(
         AttemptsUsedError: None is left.
     """
     # Starts go on side by side, but not beside an act that moves their round.
-    _SHARE.on(connection, tournament=tournament_id)
-    who, _ = find(connection, instant, token, tournament_id)
+    who, _ = find_held(connection, instant, token, tournament_id, _SHARE)
     who = access.demand(who, *JOIN)
     seen = look(connection, instant, token, tournament_id, JOIN)
     tournament, now, own = seen.tournament, seen.now, seen.own

@@ -383,7 +383,7 @@ UPDATE games SET deadline = greatest(
     least(open.deadline, CAST(:now AS timestamptz)),
     least(open.created_at + CAST(:limit AS interval) + open.wide, :ends_at) + open.own
 )
-FROM open WHERE games.id = open.id AND games.ended_at IS NULL
+FROM open WHERE games.id = open.id AND games.ended_at IS NULL AND open.deadline >= :now
 """)
 
 
@@ -492,7 +492,17 @@ def unfreeze(
 
 
 def drop_frozen(connection: Connection, tournament: UUID) -> None:
-    """Forget the standings that were kept; in a transaction that holds the tournament."""
+    """Forget the standings that were kept, and tell what was kept back meanwhile.
+
+    In a transaction that holds the tournament.
+    """
+    events = tables.events.c
+    connection.execute(
+        update(tables.events)
+        .where(events.tournament_id == tournament, ~events.public)
+        .where(events.kind.in_(["result", "cut"]))
+        .values(public=True)
+    )
     kept = tables.standings
     connection.execute(delete(kept).where(kept.c.tournament_id == tournament, kept.c.frozen))
     store(connection, tournament, frozen_at=None)

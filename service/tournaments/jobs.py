@@ -26,6 +26,7 @@ from service.tournaments.model import (
     DIRECTORS,
     GAME,
     HOLD,
+    ORGANISE,
     STAFF,
     Event,
     Json,
@@ -162,9 +163,9 @@ def read(
         RoleMissingError: The viewer does not host it.
     """
     who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *access.READ)
-    seen = look(connection, instant, token, tournament_id)
-    demand(seen, STAFF, access.READ)
+    access.demand(who, *ORGANISE)
+    seen = look(connection, instant, token, tournament_id, ORGANISE)
+    demand(seen, STAFF)
     return _read(connection, tournament_id, job_id)
 
 

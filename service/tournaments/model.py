@@ -42,6 +42,8 @@ Role = Literal["owner", "director", "viewer", "admin"]
 ORGANISE: Final = ("tournaments:organise",)
 JOIN: Final = ("tournaments:join",)
 
+LEAST_LIMIT: Final = timedelta(seconds=1)
+"""Least time for an attempt."""
 MAX_ROUNDS: Final = 20
 MAX_DEALS: Final = 100
 """Most deals of a tournament, all rounds together."""
@@ -198,6 +200,8 @@ class Plan:
         """
         if sum(stage.deals for stage in self.stages) > MAX_DEALS:
             raise BadTournamentError("/rounds", f"at most {MAX_DEALS} deals, all rounds together")
+        if self.limit is not None and self.limit < LEAST_LIMIT:
+            raise BadTournamentError("/limit_ms", "1,000 ms at least")
         before: Stage | None = None
         for n, stage in enumerate(self.stages):
             if stage.ends_at <= stage.starts_at:
@@ -280,7 +284,8 @@ class Tournament:
 
     def due_cut(self, now: datetime) -> int | None:
         """Return the number of the round of which it can be settled now who plays it."""
-        if self.course.published_at is None or self.cut >= len(self.course.rounds):
+        dead = self.course.published_at is None or self.course.cancelled_at is not None
+        if dead or self.cut >= len(self.course.rounds):
             return None
         settled = self.course.rounds[self.cut - 1].settles_at <= now
         return self.cut + 1 if settled else None
@@ -434,7 +439,7 @@ def look(
         access.demand(who, *scopes)
     if seen is None:
         access.not_found("tournament")
-    hidden = seen.state == "draft" or (
+    hidden = seen.tournament.course.published_at is None or (
         seen.tournament.plan.visibility == "private" and seen.own is None
     )
     if hidden and seen.role is None:
@@ -453,9 +458,11 @@ def find(
         return who, None
     course, dealt, owner, role, overdue, *own = row[_AT + len(_NAMES) :]
     tournament = parse(stored, course, dealt)
-    if who is not None and who.player == tournament.owner:
+    if who is None or ORGANISE[0] not in who.scopes:
+        role = None
+    elif who.player == tournament.owner:
         role = "owner"
-    elif role is None and who is not None and access.ADMIN[0] in who.scopes:
+    if role is None and who is not None and access.ADMIN[0] in who.scopes:
         role = "admin"
     return who, Seen(
         now,
@@ -544,11 +551,30 @@ def hold(
         NotFoundError: There is no such tournament for this viewer.
         RoleMissingError: They may see it, but not do this.
     """
-    HOLD.on(connection, tournament=tournament_id)
-    who, _ = find(connection, instant, token, tournament_id)
+    who, _ = find_held(connection, instant, token, tournament_id)
     access.demand(who, *scopes)
     seen = look(connection, instant, token, tournament_id, scopes)
     return seen, demand(seen, roles, scopes)
+
+
+def find_held(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    how: Statement = HOLD,
+) -> tuple[Viewer | None, Seen | None]:
+    """Return what :func:`find` does, once a lock is had; the request's instant is that of then.
+
+    Whoever waited long must not be judged by where the tournament was before.
+    """
+    how.on(connection, tournament=tournament_id)
+    (now,) = _CLOCK.on(connection).fetchone() or ()
+    instant.renew(now)
+    return find(connection, instant, token, tournament_id)
+
+
+_CLOCK: Final = Statement(select(func.clock_timestamp()))
 
 
 def demand(seen: Seen, roles: Sequence[Role], scopes: Sequence[str] = ORGANISE) -> Viewer:

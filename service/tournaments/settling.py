@@ -99,7 +99,7 @@ _UNCUT: Final = (
         _NEXT,
         (_NEXT.c.tournament_id == TOURNAMENT.id) & (_NEXT.c.number == TOURNAMENT.cut + 1),
     )
-    .where(TOURNAMENT.published_at.is_not(None))
+    .where(TOURNAMENT.published_at.is_not(None), TOURNAMENT.cancelled_at.is_(None))
     .where(tables.rounds.c.closes_at <= func.now() - CLOSING)
 )
 
@@ -216,7 +216,8 @@ def _cut(connection: Connection, tournament: Tournament, now: datetime, number: 
     of = tables.entries
     connection.execute(
         update(of)
-        .where(of.c.tournament_id == tournament.id, of.c.id.in_(through))
+        .where(of.c.tournament_id == tournament.id)
+        .where(of.c.id == func.any(bindparam("through", through, type_=ARRAY(Uuid))))
         .values(reach=reach)
     )
     store(connection, tournament.id, cut=reach)
