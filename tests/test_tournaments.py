@@ -4,6 +4,7 @@ import hmac
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -26,6 +27,7 @@ from service import standings as stored
 from service.engine import verify
 from service.engine.replay import commitment
 from service.store.database import Database
+from service.tournaments import pages
 
 
 @pytest.fixture
@@ -755,3 +757,37 @@ class TestEdges:
         expect(host.edit(contest, rounds=plan))
 
         assert ada.read(game)["header"]["tournament"]["deadline"] == before
+
+    @pytest.mark.parametrize("frozen", [False, True])
+    def test_s_61_a_page_that_is_read_beside_a_freeze_is_of_one_side_of_it(
+        self,
+        host: Host,
+        ada: Person,
+        client: Client,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        frozen: bool,
+    ) -> None:
+        """S-61: neither results of after it marked live, nor an empty board."""
+        contest = host.tournament(attempts=2)
+        enter(ada, contest)
+        if frozen:
+            expect(host.act(contest, "freeze"))
+        path = contest["links"]["standings"]
+        see = pages._see
+        done: list[bool] = []
+
+        def between(*args: Any, **options: Any) -> Any:
+            found = see(*args, **options)
+            if not done:
+                done.append(True)
+                expect(host.act(contest, "unfreeze" if frozen else "freeze"))
+                finish(ada, contest)
+            return found
+
+        monkeypatch.setattr(pages, "_see", between)
+
+        told = expect(client.get(path))
+
+        assert told["view"] == ("live" if frozen else "frozen")
+        assert [row["total"]["deals"] for row in told["rows"]] == [int(frozen)]

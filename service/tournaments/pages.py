@@ -4,9 +4,10 @@ Each page is one statement, so all of it is of one state of the database: rows, 
 the tournament's last event and the instant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -112,6 +113,7 @@ SELECT page.entry_id, page.key, page.told, whose.player_id, whose.name,
     (SELECT count(*) FROM kept WHERE key < (SELECT key FROM first)),
     (SELECT count(*) FROM kept
         WHERE key = (SELECT key FROM first) AND entry_id < (SELECT entry_id FROM first)),
+    (SELECT frozen_at FROM tournaments WHERE id = :tournament),
     (SELECT events FROM tournaments WHERE id = :tournament), now()
 FROM page, LATERAL (
     SELECT entry.player_id, player.name
@@ -172,14 +174,17 @@ def board(
         NotFoundError: There is no such tournament for this viewer, or it has no such round.
         RoleMissingError: Only those who host it see through a freeze.
     """
-    seen, frozen = _see(connection, instant, token, tournament_id, number, live=live)
-    given = {"tournament": tournament_id, "frozen": frozen, "round": number, "limit": limit + 1}
     better = place is not None and place.newer
-    if place is None:
-        found = _PAGE_FIRST.on(connection, **given).fetchall()
-    else:
+
+    def page_of(_: Seen, frozen: bool) -> Sequence[Any]:  # noqa: FBT001
+        given = {"tournament": tournament_id, "frozen": frozen, "round": number, "limit": limit + 1}
+        if place is None:
+            return _PAGE_FIRST.on(connection, **given).fetchall()
         beside = _PAGE_BEFORE if better else _PAGE_AFTER
-        found = beside.on(connection, **given, key=place.key, entry=place.item).fetchall()
+        return beside.on(connection, **given, key=place.key, entry=place.item).fetchall()
+
+    see = partial(_see, connection, instant, token, tournament_id, number, live=live)
+    seen, frozen, found = _agreeing(see, page_of)
     more = len(found) > limit
     # Of one too many the one that is farthest from the place goes.
     drop = 1 if more and better else 0
@@ -220,14 +225,19 @@ def around(
     Raises:
         NotEnteredError: The viewer has none.
     """
-    seen, frozen = _see(connection, instant, token, tournament_id, number, live=live)
-    if entry is None:
-        access.demand(seen.who)
-        if seen.own is None:
-            raise NotEnteredError("there is no entry of yours")
-        entry = seen.own.id
-    given = {"tournament": tournament_id, "frozen": frozen, "round": number}
-    found = _PAGE_AROUND.on(connection, **given, entry=entry, limit=each).fetchall()
+
+    def page_of(seen: Seen, frozen: bool) -> Sequence[Any]:  # noqa: FBT001
+        whose = entry
+        if whose is None:
+            access.demand(seen.who)
+            if seen.own is None:
+                raise NotEnteredError("there is no entry of yours")
+            whose = seen.own.id
+        given = {"tournament": tournament_id, "frozen": frozen, "round": number}
+        return _PAGE_AROUND.on(connection, **given, entry=whose, limit=each).fetchall()
+
+    see = partial(_see, connection, instant, token, tournament_id, number, live=live)
+    seen, frozen, found = _agreeing(see, page_of)
     if not found:
         access.not_found("entry in these standings")
     rows, event, as_of = _rows(seen, found)
@@ -250,6 +260,26 @@ def _see(
     if not 0 <= number <= len(seen.tournament.course.rounds):
         access.not_found("round")
     return seen, seen.tournament.frozen_at is not None and not live
+
+
+def _agreeing(
+    see: Callable[[], tuple[Seen, bool]], page_of: Callable[[Seen, bool], Sequence[Any]]
+) -> tuple[Seen, bool, Sequence[Any]]:
+    """Return the tournament, whether its kept standings are shown, and a page of just those.
+
+    Nobody froze it, or showed it again, between the two statements: else both are read anew.
+    """
+    seen, frozen = see()
+    while True:
+        found = page_of(seen, frozen)
+        again, showing = (seen, frozen) if found else see()
+        frozen_at = found[0][_FROZEN_AT] if found else again.tournament.frozen_at
+        if frozen_at == seen.tournament.frozen_at:
+            return seen, frozen, found
+        seen, frozen = see() if found else (again, showing)
+
+
+_FROZEN_AT: Final = 7
 
 
 def _rows(seen: Seen, found: Sequence[Any]) -> tuple[list[Row], int, datetime]:
