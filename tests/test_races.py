@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -236,6 +237,41 @@ class TestDeadlines:
             gone = last["status"] == "playing"
             assert stored["status"] == ("timed-out" if gone else last["status"])
         assert {last["status"] for last, _ in found} >= {"playing"}
+        check(host, database, contest)
+
+    def test_who_joins_and_starts_around_the_end_is_in_if_it_was_before_it(
+        self, live: Service, host: Host, client: Client, database: Database
+    ) -> None:
+        people = [client.register(f"P{n}") for n in range(48)]
+        contest = host.tournament((0, 3, 1))
+        ends = datetime.fromisoformat(contest["rounds"][0]["ends_at"])
+        asked: list[tuple[float, Person, bool, bool]] = []
+
+        def come(some: list[Person]) -> None:
+            time.sleep(max(0.0, ends.timestamp() - 0.3 - time.time()))
+            for person in some:
+                sent = time.time() - ends.timestamp()
+                joined = post(live, person, contest["links"]["entries"])
+                begun = post(live, person, contest["links"]["attempts"], {"deal": 1})
+                assert codes([joined]).keys() <= {"201", "entry-closed"}
+                assert codes([begun]).keys() <= {"201", "deal-closed", "not-entered"}
+                asked.append((sent, person, joined.status == 201, begun.status == 201))
+
+        at_once([partial(come, people[n::6]) for n in range(6)])
+
+        assert not any(joined or begun for sent, _, joined, begun in asked if sent >= 0)
+        assert any(joined for _, _, joined, _ in asked)
+        for _, person, joined, begun in asked:
+            mine = person.get(f"{contest['links']['entries']}/me")
+            if not joined:
+                assert problem(mine) == (409, "not-entered")
+                continue
+            entry = expect(mine)
+            games = entry["deals"][0]["games"]
+            assert datetime.fromisoformat(entry["joined_at"]) < ends
+            assert len(games) == begun
+            assert all(datetime.fromisoformat(one["created_at"]) < ends for one in games)
+        host.elapse(contest, 10)
         check(host, database, contest)
 
     def test_s_58_an_act_that_is_held_up_beyond_the_settling_is_refused(
