@@ -3,6 +3,7 @@
 from typing import Final
 
 from service.tournaments.invites import Invite
+from service.tournaments.report import Group, Report
 from service.tournaments.roles import Holder
 from service.tournaments.rulings import Ruling
 from service.view import Json, instant
@@ -51,4 +52,28 @@ def invite(of: Invite) -> Json:
         **({} if of.revoked_at is None else {"revoked_at": instant(of.revoked_at)}),
         "uses": of.uses,
         "used": of.used,
+    }
+
+
+def report(of: Report) -> Json:
+    """Return what may point to one person behind several entries."""
+    addresses, logs = of.groups
+    return {
+        "tournament": str(of.seen.tournament.id),
+        "as_of": instant(of.seen.now),
+        "addresses": [_group(one) for one in of.addresses],
+        "logs": [_group(one) for one in of.logs],
+        "deals": [
+            {"deal": one.deal, "attempts": one.attempts, "different": one.different}
+            for one in of.deals
+        ],
+        "groups": {"addresses": addresses, "logs": logs},
+    }
+
+
+def _group(of: Group) -> Json:
+    return {
+        **({} if of.deal is None else {"deal": of.deal, "plies": of.plies}),
+        "count": of.count,
+        "entries": [str(one) for one in of.entries],
     }

@@ -408,6 +408,8 @@ def sharing(session: Session, path: str, entry: str, ada: str) -> None:
     take = ("POST", f"{path}/entries/takeover", {"code": given["code"]})
     refuse("already-entered", *take, token=ada)
     show("taken-over", "An entry as its new player's", *take, token=bea)
+    session.ask("POST", f"{path}/entries", {}, token=ada)
+    show("one-hall", "Entries from one address", "GET", f"{path}/report")
 
 
 def hosting(session: Session) -> tuple[Json, str]:

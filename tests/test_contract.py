@@ -175,6 +175,7 @@ class TestNames:
             "revokeInvite: DELETE /v1/tournaments/{tournament_id}/invites/{invite_id}",
             "createEntryCode: POST /v1/tournaments/{tournament_id}/entries/{entry_id}/code",
             "takeEntryOver: POST /v1/tournaments/{tournament_id}/entries/takeover",
+            "getReport: GET /v1/tournaments/{tournament_id}/report",
             "watchTournament: GET /v1/tournaments/{tournament_id}/live",
         ]
 

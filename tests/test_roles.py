@@ -152,6 +152,7 @@ CASES = {
     "createInvite": Case(DIRECTORS, {}),
     "listInvites": Case(STAFF),
     "revokeInvite": Case(DIRECTORS, prepare=invited),
+    "getReport": Case(STAFF),
     "createEntryCode": Case(DIRECTORS, REASON),
     "takeEntryOver": Case(
         frozenset(), {"code": "22222-22222-22222-22222"}, refusal=(403, "invite-invalid")

@@ -14,7 +14,7 @@ from service.api.schemas import PageQuery
 from service.api.tournaments import acted, address, settled
 from service.engine.replay import canonical
 from service.store.database import new_id
-from service.tournaments import entering, invites, roles, rulings
+from service.tournaments import entering, invites, report, roles, rulings
 from service.tournaments.model import JOIN, ORGANISE, STAFF, InviteInvalidError
 from service.view import Json
 
@@ -121,7 +121,7 @@ def reverse_ruling(body: Json, tournament_id: UUID, ruling: int) -> Response:
     headers=("Link",),
     query=PageQuery,
     bearer="needed",
-    needs=access.READ,
+    needs=ORGANISE,
     fails=(*_FOUND, "role-missing", "unknown-cursor"),
 )
 def list_roles(query: Json, tournament_id: UUID) -> Response:
@@ -201,7 +201,7 @@ def create_invite(body: Json, tournament_id: UUID) -> Response:
     headers=("Link",),
     query=PageQuery,
     bearer="needed",
-    needs=access.READ,
+    needs=ORGANISE,
     fails=(*_FOUND, "role-missing", "unknown-cursor"),
 )
 def list_invites(query: Json, tournament_id: UUID) -> Response:
@@ -276,3 +276,26 @@ def take_entry_over(body: Json, tournament_id: UUID) -> Response:
             address=address(tournament_id),
         )
     return answer(tournament_view.entry(*found))
+
+
+@hosting.operation(
+    "GET",
+    "/v1/tournaments/<uuid:tournament_id>/report",
+    "getReport",
+    "Entries that may be one person's",
+    shapes.Report,
+    query=shapes.ReportQuery,
+    bearer="needed",
+    needs=ORGANISE,
+    fails=(*_FOUND, "role-missing"),
+)
+def get_report(query: Json, tournament_id: UUID) -> Response:
+    """Entries that were made from one address, or have equal logs on a deal; told to hosts, always.
+
+    It is for a human to judge and no proof. A hall, a school or a family has one address; of an
+    entry that was taken over it is the one from which that was done. **Equal logs are common**:
+    short ones most of all, and whoever plays well plays alike; `deals` tells how many different
+    logs there are to compare with. The longest logs come first. Neither addresses nor what is in a
+    log is told.
+    """
+    return answer(hosting_view.report(settled(tournament_id, report.read, limit=query["limit"])))

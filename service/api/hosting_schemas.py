@@ -15,7 +15,7 @@ from service.api.schemas import (
     uuid_field,
     words,
 )
-from service.api.tournament_schemas import MAX_LIMIT_MS, id_given, reason
+from service.api.tournament_schemas import MAX_ENTRIES, MAX_LIMIT_MS, id_given, reason
 from service.engine.game import LOG_LIMIT
 from service.tournaments.invites import MAX_USES
 from service.tournaments.model import MAX_ATTEMPTS, MAX_DEALS, MAX_ROUNDS
@@ -150,3 +150,58 @@ class TakingOver(Schema):
     """By which code an entry is taken over."""
 
     code = text("[0-9A-Za-z-]{1,40}", "The code that a director gave", _CODE, required=True)
+
+
+class ReportQuery(Schema):
+    """How much of a report."""
+
+    limit = limit()
+
+
+class SharedAddress(Schema):
+    """Entries that were made from one address."""
+
+    count = integer(2, MAX_ENTRIES, "How many they are", required=True)
+    entries = fields.List(
+        uuid_field("An entry's id"),
+        required=True,
+        metadata={"description": "Their ids; the first 100 where there are more"},
+    )
+
+
+class EqualLog(SharedAddress):
+    """Entries that have one log on a deal. Equal logs are common and no proof."""
+
+    deal = integer(1, MAX_DEALS + 1, "The deal", required=True)
+    plies = integer(2, LOG_LIMIT, "How many entries the log has", required=True)
+
+
+class LogsOfDeal(Schema):
+    """How common equal logs are on a deal."""
+
+    deal = integer(1, MAX_DEALS + 1, "The deal", required=True)
+    attempts = fields.Integer(
+        required=True,
+        metadata={"description": "Attempts that are over, of two log entries or more"},
+    )
+    different = fields.Integer(
+        required=True, metadata={"description": "How many different logs those have"}
+    )
+
+
+class GroupCounts(Schema):
+    """How many groups there are, told or not."""
+
+    addresses = fields.Integer(required=True)
+    logs = fields.Integer(required=True)
+
+
+class Report(Schema):
+    """What may point to one person behind several entries: for a human to judge."""
+
+    tournament = uuid_field("The tournament's id")
+    as_of = instant("The instant at which it was so", required=True)
+    addresses = fields.List(fields.Nested(SharedAddress), required=True)
+    logs = fields.List(fields.Nested(EqualLog), required=True)
+    deals = fields.List(fields.Nested(LogsOfDeal), required=True)
+    groups = fields.Nested(GroupCounts, required=True)

@@ -23,14 +23,13 @@ from service.tournaments.entering import code_hash
 from service.tournaments.model import (
     DIRECTORS,
     GAME,
-    HOLD,
     JOIN,
     Event,
     InviteInvalidError,
     Own,
     Seen,
     WrongStateError,
-    find,
+    find_held,
     hold,
     look_as_host,
     store_entry,
@@ -245,8 +244,7 @@ def take_over(
         InviteInvalidError: It is no code for an entry that is good.
         WrongStateError: The results are final, or it was called off.
     """
-    HOLD.on(connection, tournament=tournament_id)
-    who, seen = find(connection, instant, token, tournament_id)
+    who, seen = find_held(connection, instant, token, tournament_id)
     who = access.demand(who, *JOIN)
     if seen is None or seen.state == "draft":
         access.not_found("tournament")

@@ -595,9 +595,9 @@ def look_as_host(
         RoleMissingError: They may see it, but have no part in it.
     """
     who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *access.READ)
-    seen = look(connection, instant, token, tournament_id)
-    demand(seen, STAFF, access.READ)
+    access.demand(who, *ORGANISE)
+    seen = look(connection, instant, token, tournament_id, ORGANISE)
+    demand(seen, STAFF)
     return seen
 
 
