@@ -147,7 +147,14 @@ def targets(results: Results) -> list[Target]:
         found += [
             _at_most(what, field.slowest(FIRST, MIDDLE, LAST), 20, "{:.1f} ms"),
             _at_most("The same around an entry", field.slowest(AROUND), 20, "{:.1f} ms"),
-            _at_most("The move that ends an attempt, per other move", field.ratio, 1.5, "{:.2f} x"),
+            Target(
+                "The move that ends an attempt, per other move",
+                field.ratio,
+                1.5,
+                at_least=False,
+                form="{:.2f} x",
+                by_time=field.cost_ratio,
+            ),
             _at_most(f"{field.verified:,} attempts verified again", field.job, 120, "{:.0f} s"),
         ]
     return found
@@ -450,6 +457,7 @@ def _tournaments(found: Tournaments) -> list[str]:
                 for share in (0.5, 0.95)
             ),
             f"{median(one.percentile(0.95) for one in found.busy[kind]):.1f}",
+            f"{median(found.read_cost[kind]):,.0f}",
         ]
         for kind in KINDS
     ]
@@ -463,16 +471,21 @@ def _tournaments(found: Tournaments) -> list[str]:
             {READS} a second; results by {median(one.rate for one in coming):.0f} moves a second
             that end attempts, each of which took
             {median(one.percentile(0.5) for one in coming):.1f} ms (p50). Latency as above, without
-            what the machine delayed but in the last column.
+            what the machine delayed but in the column of all; processor time is that of the
+            service's workers and of Postgres.
         """),
         _table(
-            ["standings", "p50 ms", "p95 ms", "busy p50 ms", "busy p95 ms", "busy p95 ms of all"],
+            [
+                *("standings", "p50 ms", "p95 ms", "busy p50 ms", "busy p95 ms"),
+                *("busy p95 ms of all", "processor time µs"),
+            ],
             rows,
         ),
         _prose(f"""
             The last two moves of {len(found.moved):,} attempts, one after the other: the last one,
             which ends the attempt and writes its standings and its event, takes
-            {median(found.ended):.2f} ms, the one before it {median(found.moved):.2f} ms (medians).
+            {median(found.ended):.2f} ms, the one before it {median(found.moved):.2f} ms (medians);
+            {found.end_cost:,.0f} and {found.move_cost:,.0f} µs of processor time.
             All attempts verified by the worker process, and all standings written anew:
             {found.job:.0f} s. Verified and compared from scratch by code of its own, with
             processes: {found.scratch:.0f} s.

@@ -37,7 +37,8 @@ READS: Final = 50
 """Reads a second."""
 
 _CONNECTIONS: Final = 8
-_WARM: Final = 20
+_BLOCK: Final = 100
+"""Moves of a kind in a row: enough that clocks of processor time tell them."""
 _VERIFIED_WITHIN: Final = 1800.0
 _NEXT: Final = re.compile(r'<([^>]+)>; rel="next"')
 
@@ -52,6 +53,9 @@ class Report:
         made: Seconds that it took to make it.
         moved: Latencies of moves in its attempts, in ms, one after the other.
         ended: Latencies of the moves that ended these attempts.
+        move_cost: Processor time of the workers and of Postgres for each of those moves, in µs.
+        end_cost: The same for each that ended an attempt.
+        read_cost: The same for each kind of read while nothing else happens, round by round.
         quiet: For each kind of read its samples while nothing else happens, round by round.
         busy: The same while results come in.
         results: The results that came in meanwhile.
@@ -65,6 +69,9 @@ class Report:
     made: float
     moved: list[float]
     ended: list[float]
+    move_cost: float
+    end_cost: float
+    read_cost: dict[str, list[float]]
     quiet: dict[str, list[Outcome]]
     busy: dict[str, list[Outcome]]
     results: list[Outcome]
@@ -76,6 +83,11 @@ class Report:
     def ratio(self) -> float:
         """What the end of an attempt takes, as a multiple of another move: medians."""
         return median(self.ended) / median(self.moved)
+
+    @property
+    def cost_ratio(self) -> float:
+        """The same by processor time."""
+        return self.end_cost / self.move_cost
 
     def slowest(self, *kinds: str) -> float:
         """Return the p95 in ms of the slowest of some kinds, while results come in."""
@@ -111,16 +123,21 @@ def measure(
         made_in = time.monotonic() - begun
         step()
         stage = Stage(service, made)
-        moved, ended = stage.end(made.open[:pairs])
+        stage.warm()
+        (moved, move_cost), (ended, end_cost) = stage.end(made.open[:pairs])
         step()
         ready = iter(made.open[pairs:])
         quiet: dict[str, list[Outcome]] = {kind: [] for kind in KINDS}
         busy: dict[str, list[Outcome]] = {kind: [] for kind in KINDS}
+        costs: dict[str, list[float]] = {kind: [] for kind in KINDS}
         results = []
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             for _ in range(rounds):
                 for kind in KINDS:
+                    before = stage.spent()
                     quiet[kind].append(stage.read(kind, seconds / 2))
+                    spent = stage.spent() - before
+                    costs[kind].append(spent / quiet[kind][-1].requests * 1e6)
                     some = stage.prepare([one for one, _ in zip(ready, range(each), strict=False)])
                     coming = pool.submit(_send, service.port, stage.pids, some, seconds + 1)
                     time.sleep(0.5)
@@ -139,6 +156,9 @@ def measure(
         made_in,
         moved,
         ended,
+        move_cost,
+        end_cost,
+        costs,
         quiet,
         busy,
         results,
@@ -180,19 +200,38 @@ class Stage:
         # Of the usual length, each from where one of those begins.
         return [one.replace("limit=100", "limit=20") for one in found]
 
-    def end(self, attempts: Sequence[Open]) -> tuple[list[float], list[float]]:
-        """Make the last two moves of attempts one after the other; return their latencies in ms."""
+    def warm(self) -> None:
+        """Have every worker do some of all, so that what is prepared once is prepared."""
+        for kind in KINDS:
+            self.read(kind, 1.0)
+
+    def spent(self) -> float:
+        """Return the processor time of the workers and of Postgres so far, in seconds."""
+        workers = [psutil.Process(pid) for pid in self.pids]
+        return rig.cpu_seconds([*workers, *self.service.database()])
+
+    def end(self, attempts: Sequence[Open]) -> list[tuple[list[float], float]]:
+        """Make the last two moves of attempts, some at a time, one request after the other.
+
+        Returns:
+            For the moves before the last, and for the last ones: their latencies in ms, and the
+            processor time of each in µs.
+        """
         connection = Connection(self.service.port)
-        moved: list[float] = []
-        ended: list[float] = []
-        for one in attempts:
-            for n, latencies in ((0, moved), (1, ended)):
-                sent = _move(one, n)
-                begun = time.perf_counter()
-                connection.ask(sent)
-                latencies.append((time.perf_counter() - begun) * 1e3)
+        latencies: tuple[list[float], list[float]] = ([], [])
+        costs = [0.0, 0.0]
+        for begin in range(0, len(attempts), _BLOCK):
+            for n in (0, 1):
+                sent = [_move(one, n) for one in attempts[begin : begin + _BLOCK]]
+                before = self.spent()
+                for data in sent:
+                    begun = time.perf_counter()
+                    connection.ask(data)
+                    latencies[n].append((time.perf_counter() - begun) * 1e3)
+                costs[n] += self.spent() - before
         connection.close()
-        return moved[min(_WARM, len(moved) - 1) :], ended[min(_WARM, len(ended) - 1) :]
+        each = len(attempts) / 1e6
+        return [(latencies[n], costs[n] / each) for n in (0, 1)]
 
     def prepare(self, attempts: Sequence[Open]) -> list[bytes]:
         """Make all moves but the last of attempts; return the requests that end them."""
