@@ -1,6 +1,7 @@
 """Tournaments: from the draft to the reveal."""
 
 import hmac
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -791,3 +792,24 @@ class TestEdges:
 
         assert told["view"] == ("live" if frozen else "frozen")
         assert [row["total"]["deals"] for row in told["rows"]] == [int(frozen)]
+
+    def test_who_finds_a_tournament_being_settled_waits_without_a_connection(
+        self, host: Host, ada: Person, database: Database
+    ) -> None:
+        contest = host.tournament((0, 60, 1))
+        enter(ada, contest)
+        start(ada, contest)
+        host.elapse(contest, 70)
+        engine = database.engine.execution_options(isolation_level="READ COMMITTED")
+        used = database.in_use()
+        with ThreadPoolExecutor(1) as pool:
+            with engine.begin() as other:
+                query = text("SELECT id FROM tournaments WHERE id = :id FOR UPDATE")
+                other.execute(query, {"id": contest["id"]})
+                reading = pool.submit(standings, ada, contest)
+                seen = [database.in_use() - used - 1 for _ in range(40) if not time.sleep(0.01)]
+            (row,) = reading.result()
+
+        assert min(seen) == 0
+        assert sum(seen) <= len(seen) // 2
+        assert row["total"]["deals"] == 1

@@ -1,6 +1,7 @@
 """What deadlines and cuts bring about, written by whoever comes first after them."""
 
 import logging
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -29,17 +30,24 @@ from service.store import tables
 from service.store.database import Database, Instant, Statement
 from service.tournaments.model import (
     GAME,
-    HOLD,
     TOURNAMENT,
     Event,
     Tournament,
     find,
+    find_held,
     reach_of,
     store,
     tell,
 )
 
 _SETTLED_AT_ONCE: Final = 200
+_PATIENCE: Final = 200
+_PAUSE: Final = 0.05
+_TRY: Final = Statement(
+    select(TOURNAMENT.id)
+    .where(TOURNAMENT.id == bindparam("tournament"))
+    .with_for_update(key_share=True, skip_locked=True)
+)
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +66,23 @@ def settle(database: Database, tournament_id: UUID) -> None:
     Attempts whose deadline and 5 s have passed end as they stand. When all of a round's have, and
     the next one has a cut, it is written down who plays on.
     """
-    while database.run(partial(_settle, tournament_id=tournament_id), transaction=True):
-        pass
+    tries = 0
+    while True:
+        patient = tries >= _PATIENCE
+        more = database.run(
+            partial(_settle, tournament_id=tournament_id, patient=patient), transaction=True
+        )
+        if more is False:
+            return
+        # Whoever else holds the tournament may be settling it for long: no connection waits.
+        if more is None:
+            tries += 1
+            time.sleep(_PAUSE)
 
 
 def settle_held(connection: Connection, tournament_id: UUID) -> None:
     """Write all that is due in a tournament, in a transaction that holds it."""
-    while _settle(connection, tournament_id):
+    while _settle(connection, tournament_id, patient=True):
         pass
 
 
@@ -104,11 +122,18 @@ _UNCUT: Final = (
 )
 
 
-def _settle(connection: Connection, tournament_id: UUID) -> bool:
-    """Settle some attempts, or else a cut; return whether there may be more."""
-    HOLD.on(connection, tournament=tournament_id)
+def _settle(connection: Connection, tournament_id: UUID, *, patient: bool) -> bool | None:
+    """Settle some attempts, or else a cut; return whether there may be more.
+
+    None if others hold the tournament now, unless this one is patient and waits.
+    """
     instant = Instant()
     _, seen = find(connection, instant, None, tournament_id)
+    if seen is None or not seen.due:
+        return False
+    if not patient and _TRY.on(connection, tournament=tournament_id).fetchone() is None:
+        return None
+    _, seen = find_held(connection, instant, None, tournament_id)
     if seen is None or not seen.due:
         return False
     tournament, now = seen.tournament, seen.now
