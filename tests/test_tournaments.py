@@ -807,7 +807,10 @@ class TestEdges:
                 query = text("SELECT id FROM tournaments WHERE id = :id FOR UPDATE")
                 other.execute(query, {"id": contest["id"]})
                 reading = pool.submit(standings, ada, contest)
-                seen = [database.in_use() - used - 1 for _ in range(40) if not time.sleep(0.01)]
+                seen = []
+                for _ in range(40):
+                    time.sleep(0.01)
+                    seen.append(database.in_use() - used - 1)
             (row,) = reading.result()
 
         assert min(seen) == 0
