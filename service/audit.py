@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DataError
 
-from service.engine import canonical_seed
+from service.engine import Game, canonical_seed
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import EngineError
 from service.engine.replay import pack_times, unpack_times
@@ -77,22 +77,46 @@ def _record(connection: Connection, game: UUID) -> Record | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A row as its deal and log have it.
+
+    Attributes:
+        fault: What is wrong with it, None if nothing is.
+        game: The game that its log gives, if it gives one.
+        times: The instants of its entries.
+    """
+
+    fault: str | None
+    game: Game | None
+    times: list[int]
+
+
 def judge(record: Record) -> str | None:
-    """Return what is wrong with a row, None if all that it holds follows from its deal and log.
+    """Return what is wrong with a row, None if nothing is; see :func:`examine`."""
+    return examine(record).fault
+
+
+def examine(record: Record) -> Examined:
+    """Say whether all that a row holds follows from its deal and log.
 
     What follows from nothing cannot be judged: whose game it is, how its time is spread over its
     entries, when it began as long as it has not ended, and whether another log, or another seed,
     led to the same end.
     """
+    times = unpack_times(record.times)
     try:
         if canonical_seed(record.spec, record.seed) != record.seed:
-            return "the seed is not in the form that is stored"
+            return Examined("the seed is not in the form that is stored", None, times)
         game = record.replay()
     except EngineError as error:
-        return f"the log does not replay: {error}"
+        return Examined(f"the log does not replay: {error}", None, times)
+    return Examined(_compare(record, game, times), game, times)
+
+
+def _compare(record: Record, game: Game, times: list[int]) -> str | None:
     if record.hidden and not (record.spec == DEFAULT_SPEC and _DRAWN.fullmatch(record.seed)):
         return "the deal is hidden, but its seed is none that the server draws"
-    times = unpack_times(record.times)
     if len(times) != game.ply or pack_times(times) != record.times:
         return f"the times are not those of {game.ply} entries"
     playing = game.status == "playing"

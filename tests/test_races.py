@@ -433,3 +433,71 @@ def happened_all(host: Host, contest: Json) -> list[Json]:
     while page := expect(host.get(f"{path}?limit=100&after={len(found)}"))["events"]:
         found += page
     return found
+
+
+class TestFinal:
+    def test_s_7_who_finalises_and_leaves_at_once_finds_one_snapshot_that_is_whole(
+        self, live: Service, host: Host, client: Client, database: Database
+    ) -> None:
+        """S-7: each who leaves is told so and has no rank in it, or is refused and has one."""
+        contest = host.tournament((0, 600, 1))
+        people = crowd(client, contest, 8)
+        for n, person in enumerate(people):
+            end(person, contest, n)
+        host.elapse(contest, 606)
+        verified(host, contest)
+        path = contest["links"]["self"]
+
+        def leave(person: Person) -> Answer:
+            return Service(live.port, person.token).ask("DELETE", f"{path}/entries/me")
+
+        acts = [partial(leave, person) for person in people]
+        acts += [partial(post, live, host, f"{path}/finalise") for _ in range(4)]
+        answers = at_once(acts)
+
+        left, final = answers[:8], answers[8:]
+        assert codes(final) == {"200": 4}
+        assert {one.body["results"] for one in final} == {1}
+        assert {one.status for one in left} <= {204, 409}
+        kinds = [one["kind"] for one in happened_all(host, contest)]
+        assert kinds.count("finalised") == 1
+        assert kinds[-1] == "finalised", "nothing that counts comes after it"
+        document = expect(client.get(f"{path}/results"))["document"]
+        told = {one["player"]: one for one in document["entries"]}
+        for person, answer in zip(people, left, strict=True):
+            assert told[person.id]["withdrawn"] is (answer.status == 204)
+            assert ("rank" in told[person.id]) is (answer.status != 204)
+        check(host, database, contest)
+
+    def test_s_7_a_last_act_that_is_held_up_is_in_the_results_or_refused(
+        self, live: Service, host: Host, ada: Person, database: Database, postgres: EmbeddedPostgres
+    ) -> None:
+        """S-7: what is final is what the logs give, whoever comes first."""
+        contest = host.tournament((0, 3, 1))
+        enter(ada, contest)
+        game = start(ada, contest)
+        path = contest["links"]["self"]
+
+        with ThreadPoolExecutor(2) as pool, holding(postgres, contest, game):
+            ended = pool.submit(resign, live, ada, game)
+            time.sleep(3 + CLOSING.total_seconds() + 0.5)
+            final = pool.submit(post, live, host, f"{path}/finalise")
+            assert not ended.done()
+
+        assert codes([ended.result()]).keys() <= {"database-unavailable", "deadline-passed"}
+        assert codes([final.result()]) == {"not-verified": 1}
+        verified(host, contest)
+        expect(host.act(contest, "finalise"))
+        (entry,) = expect(ada.get(f"{path}/results"))["document"]["entries"]
+        (attempt,) = entry["attempts"]
+        replay = ada.replay(game)
+        assert (attempt["status"], attempt["entries"]) == ("timed-out", 0)
+        assert attempt["digest"] == replay["digest"]
+        check(host, database, contest)
+
+
+def verified(host: Host, contest: Json) -> None:
+    """Have all attempts verified."""
+    job = expect(host.act(contest, "verifications"), 202)
+    while expect(host.get(job["links"]["self"]))["state"] == "running":
+        pass

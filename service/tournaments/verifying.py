@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-from service.audit import judge as judge_row
+from service.audit import examine
 from service.engine.replay import canonical, digest
 from service.engine.standings import Attempt, Result
 from service.games import COLUMNS, SOURCE, Record
@@ -87,8 +87,8 @@ _ENDED: Final = Statement(
 
 
 def _judge(record: Record, sealed: Sequence[Any]) -> Judged:
-    why = judge_row(record) or ""
-    times = [] if why else record.instants()
+    examined = examine(record)
+    why, game, times = examined.fault or "", examined.game, examined.times
     if not why and (record.seed, record.round, record.ruleset) != tuple(sealed):
         why = "it is not of the deal that was sealed"
     last = times[-1] if times else 0
@@ -98,8 +98,9 @@ def _judge(record: Record, sealed: Sequence[Any]) -> Judged:
     ):
         why = "it was played after its deadline"
     found = b""
-    if not why:
-        found = digest_of(record, times)
+    if not why and game is not None:
+        log = [entry.text for entry in game.entries]
+        found = bytes.fromhex(digest(canonical(record.header()), log, times))
         if record.verified and bytes(record.verified) != found:
             why, found = "it is not what was verified before", b""
     if why:
@@ -108,12 +109,6 @@ def _judge(record: Record, sealed: Sequence[Any]) -> Judged:
     attempt = Attempt(record.deal_no or 0, record.attempt or 0, result)
     # What is wrong with a log may tell of cards that nobody is to know yet.
     return Judged(record, attempt, found, why.partition(":")[0])
-
-
-def digest_of(record: Record, times: Sequence[int]) -> bytes:
-    """Return the digest of a sound record."""
-    log = [entry.text for entry in record.replay().entries]
-    return bytes.fromhex(digest(canonical(record.header()), log, times))
 
 
 def mark(connection: Connection, tournament: UUID, judged: Sequence[Judged]) -> set[UUID]:
