@@ -1,12 +1,15 @@
-"""A whole public event over HTTP, from the draft to the reveal; on each game by one field."""
+"""A whole public event over HTTP, from the draft to results verified offline, on each game."""
 
+import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from statistics import mean
 from uuid import UUID
 
+import orjson
 import pytest
 from client import Client, Json, Person, expect, problem
 from hall import (
@@ -17,6 +20,7 @@ from hall import (
     start,
     try_to_start,
 )
+from server import rendezvous
 from sqlalchemy import text
 
 from service import standings
@@ -28,7 +32,7 @@ ENTRANTS = 40
 THROUGH = 12
 DEALS = 5
 """Deals of each of the two rounds."""
-ACTS = 9
+ACTS = 10
 """Moves of an attempt, at most."""
 
 Choice = Callable[[Json, random.Random], Json]
@@ -132,7 +136,7 @@ def announce(host: Host, client: Client, ruleset: str) -> Evening:
         (670, 1270, DEALS, {"by": "top", "value": THROUGH}),
         title="A public evening",
         ruleset=ruleset,
-        entry={"capacity": ENTRANTS},
+        entry={"capacity": ENTRANTS, "by": "code"},
         limit_ms=300_000,
         reveal="by-hand",
         warm_up=True,
@@ -140,11 +144,17 @@ def announce(host: Host, client: Client, ruleset: str) -> Evening:
     contest = expect(host.post("/v1/tournaments", plan), 201)
     contest = expect(host.act(contest, "publish"))
     bots = [Bot(client.register(f"Bot {n}"), n) for n in range(ENTRANTS)]
+    codes = [
+        expect(host.act(contest, "invites", {"uses": uses}), 201)["code"]
+        for uses in (ENTRANTS // 2, ENTRANTS)
+    ]
+    at = f"{contest['links']['self']}/entries"
+    assert problem(bots[0].person.post(at, {})) == (403, "invite-invalid")
     for bot in bots:
-        bot.entry = enter(bot.person, contest)
+        bot.entry = enter(bot.person, contest, codes[bot.number >= ENTRANTS // 2])
     late = client.register("Late")
-    refused = late.post(f"{contest['links']['self']}/entries", {})
-    assert problem(refused) == (409, "tournament-full")
+    assert problem(late.post(at, {"code": codes[1]})) == (409, "tournament-full")
+    assert problem(late.post(at, {"code": "A" * 20})) == (409, "tournament-full")
     return Evening(host, client, contest, bots)
 
 
@@ -223,6 +233,16 @@ def second_round(evening: Evening, through: Sequence[Bot]) -> None:
     assert evening.board()["rows"] == live["rows"]
 
 
+def close(evening: Evening) -> None:
+    """The last round settles; nothing is final before all is verified."""
+    early = evening.host.act(evening.contest, "finalise")
+    assert problem(early) == (409, "wrong-state")
+    evening.host.elapse(evening.contest, 606)
+    early = evening.host.act(evening.contest, "finalise")
+    assert problem(early) == (409, "not-verified")
+    assert problem(evening.client.get(f"{evening.path}/results")) == (409, "wrong-state")
+
+
 def rejudge(evening: Evening) -> Json:
     """Return what a rejudging of all attempts finds, and proposes."""
     reason = {"reason": "the result of an attempt is disputed"}
@@ -267,7 +287,6 @@ def plain(row: Json) -> Json:
 
 def reveal(evening: Evening) -> None:
     """Once nothing can change any more the host opens the deals, as they were committed to."""
-    evening.host.elapse(evening.contest, 606)
     assert "seed" not in str(evening.now())
     for number in (1, 2):
         expect(evening.host.act(evening.contest, f"rounds/{number}/reveal"))
@@ -284,6 +303,52 @@ def reveal(evening: Evening) -> None:
         assert verify(document).verdict == "valid"
 
 
+def finalise(evening: Evening) -> Json:
+    """Return the final results: once all is verified and revealed they are fixed."""
+    job = expect(evening.host.act(evening.contest, "verifications"), 202)
+    while job["state"] == "running":
+        job = expect(evening.host.get(job["links"]["self"]))
+    final = expect(evening.host.act(evening.contest, "finalise"))
+    assert (final["state"], final["results"]) == ("final", 1)
+    late = {"kind": "reinstate", "entry": evening.bots[0].entry["id"], "reason": "too late"}
+    assert problem(evening.host.act(evening.contest, "rulings", late)) == (409, "wrong-state")
+    results = expect(evening.client.get(f"{evening.path}/results"))
+    entries = results["document"]["entries"]
+    rows = evening.board()["rows"]
+    assert [(one["id"], one.get("rank")) for one in entries] == [
+        (row["entry"], row.get("rank")) for row in rows
+    ]
+    return results
+
+
+def export(evening: Evening, folder: Path) -> list[Path]:
+    """Return files with the results, all replays and the public keys: all that a verifier needs."""
+    asked = {
+        "results.json": f"{evening.path}/results",
+        "replays.ndjson": f"{evening.path}/replays",
+        "keys.json": "/.well-known/jwks.json",
+    }
+    for name, path in asked.items():
+        answer = evening.client.get(path)
+        assert answer.status_code == 200
+        (folder / name).write_bytes(answer.data)
+    return [folder / name for name in asked]
+
+
+def check(files: Sequence[Path]) -> None:
+    """The export is sound to somebody who has no service at hand; another score in it is found."""
+    results, replays, keys = map(str, files)
+    command = ("results", "verify", "--keys", keys, results)
+    sound = rendezvous(*command, replays)
+    assert (sound.returncode, sound.stderr) == (0, ""), sound.stdout
+    assert sound.stdout.splitlines()[-1].startswith("valid, ")
+    lines = Path(replays).read_bytes().splitlines(keepends=True)
+    fewer = files[1].with_name("fewer.ndjson")
+    end = orjson.dumps({"end": True, "count": len(lines) - 2})
+    fewer.write_bytes(b"".join([*lines[:-2], end]))
+    assert rendezvous(*command, str(fewer)).returncode == 1
+
+
 def told(evening: Evening) -> None:
     """What happened is told in order, and each entry stands where its logs put it."""
     kinds: list[str] = []
@@ -295,7 +360,7 @@ def told(evening: Evening) -> None:
     assert kinds.count("joined") == ENTRANTS
     assert kinds.count("cut") == 1
     assert kinds.count("rejudging-applied") == 2
-    assert kinds[-2:] == ["revealed", "revealed"]
+    assert kinds[-4:] == ["rejudging-applied", "revealed", "revealed", "finalised"]
     rows = {row["entry"]: row for row in evening.board()["rows"]}
     for bot in evening.bots:
         row = rows[bot.entry["id"]]
@@ -306,7 +371,17 @@ def told(evening: Evening) -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("ruleset", ["royal-rendezvous-1", "royal-cotillion-1", "odd-and-even-1"])
-def test_a_whole_event(client: Client, database: Database, ruleset: str) -> None:
+def test_a_whole_event(
+    client: Client,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ruleset: str,
+) -> None:
+    drawn = (f"{ruleset} {number}".encode() for number in range(10**6))
+    monkeypatch.setattr(
+        "service.api.tournaments.draw_seed", lambda: hashlib.sha256(next(drawn)).hexdigest()
+    )
     host = organiser(client.register("Grace"), database)
 
     evening = announce(host, client, ruleset)
@@ -315,6 +390,9 @@ def test_a_whole_event(client: Client, database: Database, ruleset: str) -> None
     through = cut(evening)
     assert gone not in through
     second_round(evening, through)
+    close(evening)
     dispute(evening, through[0])
     reveal(evening)
+    finalise(evening)
     told(evening)
+    check(export(evening, tmp_path))

@@ -71,4 +71,5 @@ def test_the_evening_of_the_page_is_played_from_the_token_to_the_end(
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
     assert '"type":"/problems/' not in told
-    assert '"state":"revealed"' in told
+    assert '"state":"final"' in told
+    assert re.search("^valid, [0-9]+ replays$", told, re.MULTILINE)
