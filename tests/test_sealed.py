@@ -230,8 +230,8 @@ def hall(client: Client, database: Database, dealer: Dealer) -> Hall:
     )
 
 
-def live(hall: Hall, part: str) -> bytes:
-    """Return what somebody hears who would watch the attempts that have ended."""
+def live(hall: Hall, part: str, *paths: str) -> bytes:
+    """Return what somebody hears who would watch something that has ended."""
     streams = create_streams(Hub(Settings(), hall_database(hall)))
     token = hall.people[part].token
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -239,7 +239,6 @@ def live(hall: Hall, part: str) -> bytes:
     async def hear() -> bytes:
         transport = httpx.ASGITransport(streams)
         async with httpx.AsyncClient(transport=transport, base_url="http://streams") as client:
-            paths = [f"{game['links']['self']}/events" for game in hall.games[1:]]
             answers = [await client.get(path, headers=headers) for path in paths]
             return b"\n".join(str(one.headers).encode() + one.content for one in answers)
 
@@ -267,10 +266,11 @@ def test_s_28_s_35_no_byte_tells_a_seed_before_the_reveal(
     assert isinstance(host, Host)
     asked: set[str] = set()
     heard: list[bytes] = []
+    ended = [f"{game['links']['self']}/events" for game in hall.games[1:]]
 
     for part in hall.people:
         requests = hall.requests(part)
-        heard += [told_of([hall.ask(part, one) for one in requests]), live(hall, part)]
+        heard += [told_of([hall.ask(part, one) for one in requests]), live(hall, part, *ended)]
         asked |= {one.operation for one in requests}
 
     assert asked >= {name for name, *_ in OPERATIONS}
@@ -287,6 +287,21 @@ def test_s_28_s_35_no_byte_tells_a_seed_before_the_reveal(
         assert one["seed"] == hall.seeds[one["number"]]
         assert commitment(f"{opened['id']}/{one['number']}", one["seed"]) == one["commitment"]
     assert disguises(hall.seeds[1])[0] in str(opened).encode()
+
+
+@pytest.mark.no_cover
+def test_s_30_s_35_who_watches_a_tournament_hears_no_seed_before_the_reveal(hall: Hall) -> None:
+    """S-30 and S-35: what happened, as each may know of it, up to an end before its time."""
+    host = hall.people["owner"]
+    assert isinstance(host, Host)
+    expect(host.act(hall.contest, "cancel", {"reason": "the hall is closed"}))
+
+    heard = [live(hall, part, f"{hall.contest['links']['self']}/live") for part in hall.people]
+
+    for one in heard:
+        assert b"event: end" in one
+        for seed in hall.seeds.values():
+            assert not [told for told in disguises(seed) if told in one]
 
 
 def rearrange(dealer: Dealer, hall: Hall, unseen: dict[int, int]) -> None:
