@@ -75,6 +75,7 @@ def test_each_variable_gives_one_setting() -> None:
         rate_moves="5 per second",
         rate_reads="60 per minute",
         rate_writes="30 per 10 seconds",
+        rate_codes="3 per day",
         rate_players="1 per hour",
         rate_anonymous="900 per 2 minutes",
         redis_url="rediss://:sesame@cache:6380/1",
