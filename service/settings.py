@@ -81,6 +81,12 @@ class Settings:
     worker: str = _setting(
         "WORKER", "the process that does what is due when nobody asks: on or off", "on", _SWITCH
     )
+    webhook_private: str = _setting(
+        "WEBHOOK_PRIVATE",
+        "webhooks by plain http and to private addresses: allow or refuse",
+        "refuse",
+        ("allow", "refuse"),
+    )
     trusted_proxies: int = _setting(
         "TRUSTED_PROXIES", "proxies in front whose X-Forwarded-* headers are believed", 0
     )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from service.engine.standings import Scoring, scoring_json, scoring_of
 from service.games import Record
@@ -17,6 +18,7 @@ from service.tournaments.model import MAX_ATTEMPTS, Own, Seen, Tournament
 from service.tournaments.pages import Board, Row
 from service.tournaments.results import Results
 from service.tournaments.templates import Template
+from service.tournaments.webhooks import Delivery, Webhook
 from service.view import ROOT, Json, instant
 
 CSV: Final = "text/csv"
@@ -333,3 +335,36 @@ def results_table(of: Results, names: Mapping[str, str]) -> str:
 def _cell(name: str) -> str:
     """Return a name as a cell that no spreadsheet takes for a formula."""
     return f"'{name}" if name[:1] in set("=+-@\t\r") else name
+
+
+def webhook(tournament: UUID, of: Webhook) -> Json:
+    """Return a webhook, without its secret."""
+    at = f"{path(tournament)}/webhooks/{of.id}"
+    return {
+        "id": str(of.id),
+        "tournament": str(tournament),
+        "created_at": instant(of.created_at),
+        "by": str(of.by),
+        "url": of.url,
+        **({} if of.kinds is None else {"kinds": of.kinds}),
+        "done": of.cursor,
+        "failures": of.failures,
+        **({} if of.disabled_at is None else {"disabled_at": instant(of.disabled_at)}),
+        "links": {
+            "self": at,
+            "deliveries": f"{at}/deliveries",
+            "redeliveries": f"{at}/redeliveries",
+        },
+    }
+
+
+def delivery(of: Delivery) -> Json:
+    """Return how a delivery went."""
+    return {
+        "id": str(of.id),
+        "number": of.number,
+        "attempt": of.attempt,
+        "at": instant(of.at),
+        **({} if of.status is None else {"status": of.status}),
+        **({} if of.error is None else {"error": of.error}),
+    }

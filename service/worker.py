@@ -1,9 +1,10 @@
-"""The process that does what is due when nobody asks: overdue attempts, cuts, jobs.
+"""The process that does what is due when nobody asks: overdue attempts, cuts, jobs, webhooks.
 
-Nothing depends on it. Whoever reads a tournament or acts on it first writes what is due there; this
-process does the same for those at which nobody looks, so that who watches them is told in time.
-Any number of such processes may run on one database: each thing due is written once, under the
-lock of its tournament.
+But for webhooks, which nobody else serves, nothing depends on it. Whoever reads a tournament or
+acts on it first writes what is due there; this process does the same for those at which nobody
+looks, so that who watches them is told in time. Any number of such processes may run on one
+database: each thing due is written once, under the lock of its tournament, and a webhook is held by
+a lease.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Final
 
 from service import child
 from service.api import edge
+from service.delivery import AT_ONCE, Deliverer
 from service.settings import Settings
 from service.store.database import Database, DatabaseUnavailableError
 from service.tournaments import jobs, settling
@@ -29,9 +31,17 @@ _log = logging.getLogger(__name__)
 class Worker:
     """What there is to do, each kind by itself: a fault of one does not keep the others waiting."""
 
-    def __init__(self, database: Database) -> None:
-        """Prepare to do it."""
+    def __init__(self, database: Database, *, private: bool = False) -> None:
+        """Prepare to do it.
+
+        Args:
+            database: The database.
+            private: Whether webhooks may lead to any address.
+        """
         self._database = database
+        self.deliverer = Deliverer(
+            database, private=private, failed=lambda what: _log.exception("%s waits", what)
+        )
         self._failing: set[str] = set()
         self._away = False
 
@@ -39,6 +49,7 @@ class Worker:
         """Do some of what is due now, and return whether there may be more of it."""
         try:
             self._try("what is due", self._settle)
+            self._try("webhooks", self.deliverer.step)
             more = self._try("the next job", lambda: jobs.step(self._database))
         except DatabaseUnavailableError as error:
             if not self._away:
@@ -87,11 +98,12 @@ def main() -> None:
         logging.config.dictConfig(edge.LOGGING)
     else:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    database = Database(url, prepare=settings.prepares)
-    worker = Worker(database)
+    database = Database(url, pool_size=AT_ONCE + 1, prepare=settings.prepares)
+    worker = Worker(database, private=settings.webhook_private == "allow")
     more = False
     while not stop.wait(0 if more else LOOK_EVERY):
         more = worker.step()
+    worker.deliverer.end()
     database.dispose()
 
 

@@ -524,6 +524,31 @@ def judging(session: Session) -> None:
     session.token = ada
 
 
+def following(session: Session) -> None:
+    """A webhook, what was posted to it, and its end."""
+    show, refuse = session.show, session.refuse
+    ada, session.token = session.token, another(session, "Heidi", "tournaments:organise")
+    now = {"starts_at": at(session, 0), "ends_at": at(session, 60), "deals": 1}
+    plan = {"title": "A watched evening", "rounds": [now]}
+    path = session.ask("POST", "/v1/tournaments", plan)["links"]["self"]
+    make = ("POST", f"{path}/webhooks")
+    wanted = {"url": "https://example.org/rendezvous", "kinds": ["published", "result", "cut"]}
+    made = show("results", "Some events are posted", *make, wanted)["webhook"]
+    with patch("service.tournaments.webhooks.MAX_WEBHOOKS", 1):
+        refuse("too-many-webhooks", *make, wanted)
+    session.ask("POST", f"{path}/publish")
+    session.change(
+        "INSERT INTO webhook_deliveries SELECT tournament_id, id, id, 2, 1, created_at, 503,"
+        " 'answered 503' FROM webhooks"
+    )
+    show("one", "A tournament's webhooks", "GET", make[1])
+    show("failed", "One that failed", "GET", made["links"]["deliveries"])
+    again = {"from": 1, "to": 1}
+    show("first", "The first event again", "POST", made["links"]["redeliveries"], again)
+    show("removed", "A webhook is removed", "DELETE", made["links"]["self"])
+    session.token = ada
+
+
 def events(session: Session, url: str) -> None:
     """The live events of what has ended, for one who has seen all but the end."""
     game = next(
@@ -599,6 +624,7 @@ def record(postgres: EmbeddedPostgres) -> list[Json]:
             tournaments(session)
             series_of_three(session)
             judging(session)
+            following(session)
             events(session, url)
             requests(session, url)
         database.dispose()

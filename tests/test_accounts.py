@@ -404,6 +404,7 @@ def countess(client: Client, database: Database) -> Person:
     contest = host.tournament()
     entry = enter(person, contest)
     finish(person, contest)
+    expect(host.act(contest, "webhooks", {"url": f"https://example.org/{token_hex(4)}"}), 201)
     ids = {"tournament": contest["id"], "player": person.id, "entry": entry["id"], "id": uuid4()}
     for table, columns, values in (
         (
@@ -420,6 +421,11 @@ def countess(client: Client, database: Database) -> Person:
             "rulings",
             "tournament_id, number, at, by_player, kind, entry_id, terms, reason",
             ":tournament, 1, now(), :player, 'reinstate', :entry, '{}', 'so'",
+        ),
+        (
+            "jobs",
+            "tournament_id, id, kind, by_player, started_at, total, done, state, findings",
+            ":tournament, :id, 'verification', :player, now(), 0, 0, 'done', '{}'",
         ),
     ):
         statement = f"INSERT INTO tournament_{table} ({columns}) VALUES ({values}) RETURNING 1"  # noqa: S608

@@ -71,6 +71,12 @@ def invited(hall: Hall) -> None:
     hall.made["invite_id"] = hall.act("invites", {}, 201)["id"]
 
 
+def followed(hall: Hall) -> None:
+    """Have there be a webhook."""
+    made = hall.act("webhooks", {"url": "https://example.org/rendezvous"}, 201)
+    hall.made["webhook_id"] = made["webhook"]["id"]
+
+
 def rejudged(hall: Hall) -> None:
     """Have there be a rejudging that may be applied or dropped."""
     job = hall.act("rejudgings", {"reason": "x"}, 202)
@@ -154,6 +160,11 @@ CASES = {
     "revokeInvite": Case(DIRECTORS, prepare=invited),
     "getReport": Case(STAFF),
     "createEntryCode": Case(DIRECTORS, REASON),
+    "createWebhook": Case(DIRECTORS, {"url": "https://example.org/rendezvous"}),
+    "listWebhooks": Case(DIRECTORS),
+    "deleteWebhook": Case(DIRECTORS, prepare=followed),
+    "listDeliveries": Case(DIRECTORS, prepare=followed),
+    "redeliver": Case(DIRECTORS, {"from": 1, "to": 1}, followed),
     "takeEntryOver": Case(
         frozenset(), {"code": "22222-22222-22222-22222"}, refusal=(403, "invite-invalid")
     ),

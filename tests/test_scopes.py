@@ -121,6 +121,9 @@ class Holder:
         if "{job_id}" in template:
             return {"job_id": self.rejudged(tournament)}
         host, path = organiser(self.owner, self.database), f"/v1/tournaments/{tournament}"
+        if "{webhook_id}" in template:
+            made = expect(host.post(f"{path}/webhooks", {"url": "https://example.org/"}), 201)
+            return {"webhook_id": made["webhook"]["id"]}
         if name in {"giveRole", "takeRole"}:
             other = self.owner.register("Bea").id
             expect(host.ask("PUT", f"{path}/roles/{other}", {"role": "viewer"}))

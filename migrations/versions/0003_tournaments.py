@@ -190,6 +190,53 @@ def upgrade() -> None:
         postgresql_where=sa.text("state = 'running'"),
     )
     op.create_table(
+        "webhooks",
+        sa.Column("tournament_id", sa.Uuid(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("created_at", instant, nullable=False),
+        sa.Column("created_by", sa.Uuid(), nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.Column("kinds", sa.ARRAY(sa.Text())),
+        sa.Column("secret", sa.LargeBinary(), nullable=False),
+        sa.Column("cursor", sa.Integer(), nullable=False),
+        sa.Column("again_next", sa.Integer()),
+        sa.Column("again_last", sa.Integer()),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("failing_since", instant),
+        sa.Column("due_at", instant, nullable=False),
+        sa.Column("disabled_at", instant),
+        sa.ForeignKeyConstraint(
+            ["created_by"], ["players.id"], name=op.f("fk_webhooks_created_by_players")
+        ),
+        sa.ForeignKeyConstraint(
+            ["tournament_id"],
+            ["tournaments.id"],
+            name=op.f("fk_webhooks_tournament_id_tournaments"),
+        ),
+        sa.PrimaryKeyConstraint("tournament_id", "id", name=op.f("pk_webhooks")),
+    )
+    op.create_index(op.f("ix_webhooks_created_by"), "webhooks", ["created_by"])
+    op.create_table(
+        "webhook_deliveries",
+        sa.Column("tournament_id", sa.Uuid(), nullable=False),
+        sa.Column("webhook_id", sa.Uuid(), nullable=False),
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("at", instant, nullable=False),
+        sa.Column("status", sa.SmallInteger()),
+        sa.Column("error", sa.Text()),
+        sa.ForeignKeyConstraint(
+            ["tournament_id", "webhook_id"],
+            ["webhooks.tournament_id", "webhooks.id"],
+            name=op.f("fk_webhook_deliveries_tournament_id_webhook_id_webhooks"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "tournament_id", "webhook_id", "id", name=op.f("pk_webhook_deliveries")
+        ),
+    )
+    op.create_table(
         "tournament_roles",
         sa.Column("tournament_id", sa.Uuid(), nullable=False),
         sa.Column("player_id", sa.Uuid(), nullable=False),
@@ -371,6 +418,9 @@ def downgrade() -> None:
     op.drop_table("tournament_rounds")
     op.drop_index(op.f("ix_tournament_roles_player_id"), table_name="tournament_roles")
     op.drop_table("tournament_roles")
+    op.drop_table("webhook_deliveries")
+    op.drop_index(op.f("ix_webhooks_created_by"), table_name="webhooks")
+    op.drop_table("webhooks")
     op.drop_index("ix_tournament_jobs_started_at", table_name="tournament_jobs")
     op.drop_table("tournament_jobs")
     op.drop_table("tournament_results")

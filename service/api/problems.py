@@ -58,6 +58,7 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "deal-closed": (409, "The deal cannot be played now"),
     "not-through": (409, "The entry does not play this round"),
     "attempts-used": (409, "All attempts at the deal are used"),
+    "too-many-webhooks": (409, "The tournament has as many webhooks as it may"),
     "deadline-passed": (409, "The game's deadline has passed"),
     "already-entered": (409, "There is an entry of theirs already"),
     "too-many-invites": (409, "There are too many codes"),

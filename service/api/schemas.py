@@ -46,6 +46,7 @@ PATH_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "description": "Which results, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
     },
+    "webhook_id": {"description": "The webhook's id"},
     "number": {
         "description": "The round, from 1",
         "schema": {"type": "integer", "minimum": 1, "maximum": 50},

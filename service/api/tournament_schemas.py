@@ -767,3 +767,90 @@ class ResultsLine(Schema):
     entry = fields.Dict()
     end = fields.Boolean(metadata={"description": "Stands in the last line alone"})
     count = integer(0, 2**53 - 1, "Number of lines before the last")
+
+
+_KIND: Final = "[a-z][a-z-]{0,39}"
+
+
+class NewWebhook(Schema):
+    """Where events are to be posted, and which."""
+
+    url = text(
+        "https?://[!-~]{1,490}",
+        "Where to: `https`, at an address of the public Internet",
+        "https://example.org/rendezvous",
+        required=True,
+    )
+    kinds = fields.List(
+        text(_KIND, "A kind of event", "result"),
+        validate=validate.Length(1, 40),
+        metadata={"description": "Events of these kinds; left out, all"},
+    )
+
+
+class WebhookLinks(Schema):
+    """Where things of this webhook are."""
+
+    self = fields.String(required=True)
+    deliveries = fields.String(required=True)
+    redeliveries = fields.String(required=True)
+
+
+class Webhook(Schema):
+    """Where events are posted."""
+
+    id = uuid_field("The webhook's id")
+    tournament = uuid_field("The tournament's id")
+    created_at = instant("When it was made", required=True)
+    by = uuid_field("The player who made it")
+    url = fields.String(required=True)
+    kinds = fields.List(fields.String(), metadata={"description": "Of which events; absent: all"})
+    done = integer(
+        0,
+        10**9,
+        "Number of the last event that was delivered, or is of no such kind",
+        required=True,
+    )
+    failures = integer(0, 10**9, "How often the next one has failed", required=True)
+    disabled_at = instant("When it was given up")
+    links = fields.Nested(WebhookLinks, required=True)
+
+
+class MadeWebhook(Schema):
+    """A new webhook, and its secret: told this once."""
+
+    webhook = fields.Nested(Webhook, required=True)
+    secret = fields.String(
+        required=True,
+        metadata={"description": "What messages are signed with (Standard Webhooks, `whsec_...`)"},
+    )
+
+
+class WebhookList(Schema):
+    """A tournament's webhooks."""
+
+    webhooks = fields.List(fields.Nested(Webhook), required=True)
+
+
+class Delivery(Schema):
+    """An event that was posted, or was to be."""
+
+    id = uuid_field("The delivery's id")
+    number = integer(1, 10**9, "The event's number", required=True)
+    attempt = integer(1, 10**9, "Which attempt at it this was", required=True)
+    at = instant("When it was over", required=True)
+    status = fields.Integer(metadata={"description": "The answer's status, if there was one"})
+    error = fields.String(metadata={"description": "What went wrong, if anything did"})
+
+
+class DeliveryList(Schema):
+    """A page of deliveries; the Link header leads to those before and after it."""
+
+    deliveries = fields.List(fields.Nested(Delivery), required=True)
+
+
+class Redelivery(Schema):
+    """Which events to post again."""
+
+    first = integer(1, 10**9, "Number of the first event", required=True, data_key="from")
+    last = integer(1, 10**9, "Number of the last one", required=True, data_key="to")

@@ -21,6 +21,7 @@ from service.store.tables import (
     rulings,
     tokens,
     tournaments,
+    webhooks,
 )
 
 
@@ -175,6 +176,15 @@ HOLDINGS: Final = (
         withheld={"findings": "it is about the entries of others"},
         removed=false(),
     ),
+    Holding(
+        webhooks,
+        webhooks.c.created_by,
+        told=(
+            *("tournament_id", "id", "created_at", "created_by", "url", "kinds", "cursor"),
+            *("again_next", "again_last", "failures", "failing_since", "due_at", "disabled_at"),
+        ),
+        withheld={"secret": "it is told once, when the webhook is made"},
+    ),
 )
 """Every table that holds something of a person. A table or column of which nothing is said here
 cannot be added: a test compares."""
@@ -186,6 +196,7 @@ IMPERSONAL: Final = frozenset(
         "tournament_deals",
         "tournament_standings",
         "tournament_results",
+        "webhook_deliveries",
     }
 )
 """Tables that name no person: of tournaments and of entries, whose player another table names."""

@@ -411,3 +411,43 @@ jobs = Table(
         postgresql_where=text("state = 'running'"),
     ),
 )
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    # Where events are posted: a cursor in them, one for what comes and one for a range again.
+    Column("tournament_id", Uuid, ForeignKey("tournaments.id"), primary_key=True),
+    Column("id", Uuid, primary_key=True),
+    Column("created_at", _Instant, nullable=False),
+    Column("created_by", Uuid, ForeignKey("players.id"), nullable=False, index=True),
+    Column("url", Text, nullable=False),
+    Column("kinds", ARRAY(Text)),
+    # Signatures are symmetric, so it is kept as it is: the one secret that is.
+    Column("secret", LargeBinary, nullable=False),
+    Column("cursor", Integer, nullable=False),
+    Column("again_next", Integer),
+    Column("again_last", Integer),
+    Column("failures", Integer, nullable=False),
+    Column("failing_since", _Instant),
+    # When it may next be delivered to: after a pause, or when a lease is over.
+    Column("due_at", _Instant, nullable=False),
+    Column("disabled_at", _Instant),
+)
+
+deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("tournament_id", Uuid, primary_key=True),
+    Column("webhook_id", Uuid, primary_key=True),
+    Column("id", Uuid, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("at", _Instant, nullable=False),
+    Column("status", SmallInteger),
+    Column("error", Text),
+    ForeignKeyConstraint(
+        ["tournament_id", "webhook_id"],
+        ["webhooks.tournament_id", "webhooks.id"],
+        ondelete="CASCADE",
+    ),
+)

@@ -1,0 +1,496 @@
+"""Webhooks: signed, in order, again until they are taken, and never to private addresses."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import orjson
+import pytest
+from client import Client, Contract, Json, Person, expect, problem
+from documents import SIGNING_KEYS
+from flask import Flask
+from hall import Host, enter, finish, happened, organiser
+from sqlalchemy import text
+from standardwebhooks import Webhook
+
+from service import posting
+from service.app import create_app
+from service.delivery import Deliverer
+from service.settings import Settings
+from service.signatures import SigningKeys
+from service.store.database import Database
+from service.tournaments import webhooks
+
+
+@dataclass
+class Receiver:
+    """A server that takes messages, and answers as it is told.
+
+    Attributes:
+        answers: Statuses of its next answers; after them 200.
+        heard: Headers and bodies of what it took.
+    """
+
+    url: str = ""
+    answers: list[int] = field(default_factory=list)
+    heard: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    busy: int = 0
+    most: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the events that it took, in order."""
+        return [orjson.loads(body)["data"]["number"] for _, body in self.heard]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout: ClassVar[float] = 10
+
+        def do_POST(self) -> None:
+            found.busy += 1
+            found.most = max(found.most, found.busy)
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.heard.append(({n.lower(): v for n, v in self.headers.items()}, body))
+            status = found.answers.pop(0) if found.answers else 200
+            found.busy -= 1
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", found.url)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield found
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def app(database: Database) -> Flask:
+    """The service of a closed network."""
+    settings = Settings(rate_limits="off", webhook_private="allow")
+    return create_app(settings, database, SigningKeys.load(SIGNING_KEYS))
+
+
+@pytest.fixture(scope="module")
+def contract(app: Flask) -> Contract:
+    return Contract(app)
+
+
+@pytest.fixture
+def host(client: Client, database: Database) -> Host:
+    return organiser(client.register("Grace"), database)
+
+
+@pytest.fixture
+def public(app: Flask, database: Database) -> Flask:
+    """The service as it is without that setting."""
+    assert app
+    return create_app(Settings(rate_limits="off"), database)
+
+
+def hook(host: Host, tournament: Json, url: str, **more: Any) -> tuple[Json, str]:
+    """Return a new webhook and its secret."""
+    made = expect(host.act(tournament, "webhooks", {"url": url, **more}), 201)
+    return made["webhook"], made["secret"]
+
+
+def deliver(database: Database, *, private: bool = True) -> None:
+    """Deliver what is due, until nothing is."""
+    failed: list[str] = []
+    deliverer = Deliverer(database, private=private, failed=failed.append)
+    while deliverer.step():
+        deliverer.wait()
+    deliverer.end()
+    assert failed == []
+
+
+def hurry(database: Database) -> None:
+    """Have all pauses be over."""
+    query = text("UPDATE webhooks SET due_at = now() WHERE disabled_at IS NULL")
+    database.run(lambda one: one.execute(query))
+
+
+def listed(host: Host, webhook: Json) -> list[Json]:
+    """Return deliveries, the earliest first."""
+    found: list[Json] = expect(host.get(webhook["links"]["deliveries"]))["deliveries"]
+    return found[::-1]
+
+
+def test_what_happens_is_posted_signed_and_in_order(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    webhook, secret = hook(host, tournament, receiver.url)
+    enter(ada, tournament)
+    finish(ada, tournament)
+    deliver(database)
+    events = happened(host, tournament)[2:]
+
+    assert receiver.numbers == [3, 4]
+    for (headers, body), event in zip(receiver.heard, events, strict=True):
+        told = Webhook(secret).verify(body, headers)
+        assert told == {
+            "type": f"tournament.{event['kind']}",
+            "timestamp": event["at"],
+            "data": {"tournament": tournament["id"], **event},
+        }
+        assert headers["webhook-id"] == f"{tournament['id']}-{event['number']}"
+    assert [(one["number"], one["attempt"], one["status"]) for one in listed(host, webhook)] == [
+        (3, 1, 200),
+        (4, 1, 200),
+    ]
+    assert expect(host.act(tournament, "webhooks", {"url": receiver.url}), 201)["secret"] != secret
+
+
+def test_the_secret_is_told_once(host: Host, receiver: Receiver) -> None:
+    tournament = host.tournament()
+    webhook, secret = hook(host, tournament, receiver.url)
+    path = f"{tournament['links']['self']}/webhooks"
+
+    assert secret.startswith("whsec_")
+    assert secret[6:] not in host.get(path).get_data(as_text=True)
+    assert secret[6:] not in host.get("/v1/players/me/export").get_data(as_text=True)
+    assert expect(host.get(path))["webhooks"] == [webhook]
+
+
+def test_only_the_kinds_that_were_asked_for(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url, kinds=["result"])
+    enter(ada, tournament)
+    finish(ada, tournament)
+    host.act(tournament, "freeze")
+    deliver(database)
+
+    assert receiver.numbers == [4]
+    (kept,) = expect(host.get(f"{tournament['links']['self']}/webhooks"))["webhooks"]
+    assert (kept["done"], webhook["done"]) == (5, 2)
+
+
+def test_s_8_one_that_fails_is_sent_again_and_those_behind_it_wait(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    """S-8: nothing is left out, whatever fails; the id stays the same."""
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url)
+    enter(ada, tournament)
+    host.act(tournament, "freeze")
+    receiver.answers = [500, 302, 404]
+    for turn in range(4):
+        deliver(database)
+        if turn < 3:
+            assert receiver.numbers == [3] * (turn + 1)
+            deliver(database)  # not before its pause is over
+        hurry(database)
+
+    assert receiver.numbers == [3, 3, 3, 3, 4]
+    assert len({headers["webhook-id"] for headers, _ in receiver.heard[:4]}) == 1
+    told = [(one["number"], one["attempt"], one["status"]) for one in listed(host, webhook)]
+    assert told == [(3, 1, 500), (3, 2, 302), (3, 3, 404), (3, 4, 200), (4, 1, 200)]
+    assert "redirect" in listed(host, webhook)[1]["error"]
+
+
+def test_two_processes_deliver_each_event_once_and_in_order(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament((0, 600, 5))
+    hook(host, tournament, receiver.url)
+    enter(ada, tournament)
+    for deal in range(1, 6):
+        finish(ada, tournament, deal=deal)
+    with ThreadPoolExecutor(2) as pool:
+        for one in [pool.submit(deliver, database) for _ in range(2)]:
+            one.result()
+
+    assert receiver.numbers == list(range(3, 9))
+    assert receiver.most == 1
+
+
+def test_one_whose_process_was_killed_is_taken_up_again_when_its_lease_is_over(
+    host: Host, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    hook(host, tournament, receiver.url)
+    host.act(tournament, "freeze")
+    claims = database.run(partial(webhooks.claim, most=100), transaction=True)
+    deliver(database)
+    meanwhile = list(receiver.heard)
+    hurry(database)
+    deliver(database)
+    late = database.run(
+        partial(
+            webhooks.record,
+            held=claims[-1],
+            number=3,
+            outcome=posting.Outcome(200, None),
+            jitter=0.0,
+        ),
+        transaction=True,
+    )
+
+    assert meanwhile == []
+    assert receiver.numbers == [3]
+    assert late is None
+
+
+@pytest.mark.parametrize("how", ["gone", "late"])
+def test_one_that_is_given_up_is_told_to_its_hosts_and_can_go_on(
+    host: Host, ada: Person, receiver: Receiver, database: Database, how: str
+) -> None:
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url)
+    host.act(tournament, "freeze")
+    receiver.answers = [410] if how == "gone" else [500, 500]
+    deliver(database)
+    if how == "late":
+        host.elapse(tournament, 3 * 24 * 3600 + 60)
+        deliver(database)
+    given_up = expect(host.get(f"{tournament['links']['self']}/webhooks"))["webhooks"][0]
+    told, others = happened(host, tournament)[-1], happened(ada, tournament)[-1]
+    hurry(database)
+    deliver(database)
+    silent = receiver.numbers
+    again = host.post(webhook["links"]["redeliveries"], {"from": 1, "to": 2})
+    deliver(database)
+
+    assert "disabled_at" in given_up
+    assert told["kind"] == "webhook-disabled"
+    assert told["data"]["number"] == 3
+    assert others["kind"] == "frozen"
+    assert set(silent) == {3}
+    assert again.status_code == 202
+    assert receiver.numbers == [*silent, 1, 2, 3, 4]
+
+
+def test_a_range_is_posted_again_before_what_is_to_come(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url)
+    enter(ada, tournament)
+    deliver(database)
+    again = webhook["links"]["redeliveries"]
+    host.act(tournament, "freeze")
+    expect(host.post(again, {"from": 2, "to": 99}), 202)
+    deliver(database)
+
+    assert receiver.numbers == [3, 2, 3, 4]
+    assert problem(host.post(again, {"from": 5, "to": 6})) == (409, "wrong-state")
+    refused = problem(host.post(again, {"from": 2, "to": 1}))
+    assert refused == (422, "invalid-request")
+    assert refused.body["errors"][0]["pointer"] == "/to"
+
+
+def test_who_hosts_no_longer_is_posted_nothing(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    director = organiser(ada, database)
+    given = {"id": tournament["id"], "player": ada.id}
+    role = text("INSERT INTO tournament_roles VALUES (:id, :player, 'director', now())")
+    database.run(lambda one: one.execute(role, given))
+    hook(director, tournament, receiver.url)
+    host.act(tournament, "freeze")
+    deliver(database)
+    gone = text("DELETE FROM tournament_roles WHERE player_id = :player")
+    database.run(lambda one: one.execute(gone, given))
+    host.act(tournament, "unfreeze")
+    deliver(database)
+
+    assert receiver.numbers == [3]
+
+
+def test_it_can_be_removed_and_there_are_so_many_at_most(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    many = [hook(host, tournament, receiver.url)[0] for _ in range(10)]
+    one_more = host.act(tournament, "webhooks", {"url": receiver.url})
+    for one in many:
+        path = one["links"]["self"]
+        assert host.ask("DELETE", path).status_code == 204
+        assert problem(host.ask("DELETE", path)) == (404, "not-found")
+        assert problem(host.get(one["links"]["deliveries"])) == (404, "not-found")
+        again = host.post(one["links"]["redeliveries"], {"from": 1, "to": 1})
+        assert problem(again) == (404, "not-found")
+    host.act(tournament, "freeze")
+    deliver(database)
+
+    assert problem(one_more) == (409, "too-many-webhooks")
+    assert receiver.heard == []
+    stranger = organiser(ada, database)
+    made = stranger.act(tournament, "webhooks", {"url": receiver.url})
+    assert problem(made) == (403, "role-missing")
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+            *("0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.1"),  # noqa: S104
+            *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1"),
+            *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1"),
+            *("2002:7f00:1::", "2001:0:0:0:0:0:80ff:fffe", "2001:db8::1"),
+        ],
+    )
+    def test_one_that_is_not_of_the_public_internet(
+        self, address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By itself, and as what a name resolves to, beside one that is public."""
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 443))
+            for one in ("93.184.215.14", address)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(socket, "socket", _never)
+
+        by_name = send("https://example.org/")
+
+        assert not posting.is_public(address)
+        assert (by_name.status, by_name.error) == (None, posting._PRIVATE)
+        if "%" not in address:
+            shown = f"[{address}]" if ":" in address else address
+            assert send(f"https://{shown}/").error == posting._PRIVATE
+
+    @pytest.mark.parametrize("address", ["93.184.215.14", "2606:4700:4700::1111"])
+    def test_one_that_is(self, address: str) -> None:
+        assert posting.is_public(address)
+
+    def test_a_name_that_resolves_to_this_machine(self, receiver: Receiver) -> None:
+        port = receiver.url.rpartition(":")[2]
+        for name in ("localhost", "127.1", "0x7f000001", "2130706433"):
+            assert send(f"https://{name}:{port}").error == posting._PRIVATE
+        assert receiver.heard == []
+
+    def test_a_name_is_resolved_once(
+        self, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        resolve = socket.getaddrinfo
+
+        def once(name: str, *args: Any, **options: Any) -> Any:
+            asked.append(name)
+            return resolve("127.0.0.1", *args, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", once)
+        url = receiver.url.replace("127.0.0.1", "hooks.example")
+
+        assert send(url, private=True).status == 200
+        assert asked == ["hooks.example"]
+        assert receiver.heard[0][0]["host"].startswith("hooks.example:")
+
+    def test_a_redirect_is_not_followed(self, receiver: Receiver) -> None:
+        receiver.answers = [302]
+
+        assert send(receiver.url, private=True).status == 302
+        assert len(receiver.heard) == 1
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            *("http://example.org/", "https://127.0.0.1/", "https://[::1]/", "https://"),
+            *("https://ada@example.org/", "https://example.org/#x", "https://example.org:x/"),
+            *("https://example.org:0/", "https://[::ffff:10.0.0.1]/", "https://[1/"),
+        ],
+    )
+    def test_a_url_that_will_not_do_is_refused_at_once(
+        self, host: Host, public: Flask, url: str
+    ) -> None:
+        tournament = host.tournament()
+        path = f"{tournament['links']['self']}/webhooks"
+        other = Client(public, Contract(public), host.token)
+        refused = problem(other.post(path, {"url": url}))
+
+        assert refused == (422, "invalid-request")
+        assert refused.body["errors"][0]["pointer"] == "/url"
+        assert expect(host.get(path))["webhooks"] == []
+
+    def test_what_was_allowed_before_is_not_posted_to_when_it_is_no_longer(
+        self, host: Host, receiver: Receiver, database: Database
+    ) -> None:
+        tournament = host.tournament()
+        webhook, _ = hook(host, tournament, receiver.url)
+        host.act(tournament, "freeze")
+        deliver(database, private=False)
+
+        assert receiver.heard == []
+        assert "https" in listed(host, webhook)[0]["error"]
+
+
+def _never(*_: Any, **__: Any) -> Any:
+    raise AssertionError("a connection was made")
+
+
+def send(url: str, *, private: bool = False) -> posting.Outcome:
+    """Post something."""
+    return posting.post(url, b"secret", "1", datetime.now(UTC), b"{}", private=private)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have patience for half a second."""
+    monkeypatch.setattr(posting, "CONNECT_WITHIN", 0.5)
+    monkeypatch.setattr(posting, "WHOLE_WITHIN", 0.5)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+PIECES: dict[str, tuple[float, list[bytes]]] = {
+    "silence": (2, [b""]),
+    "a slow head": (0.1, [b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n"] * 30]),
+    "a slow body": (0.1, [HEAD + b"Content-Length: 1000\r\n\r\n", *[b"."] * 30]),
+    "noise": (0, [b"\0" * 100 + b"\r\n\r\n"]),
+    "nothing": (0, []),
+    "much": (0, [HEAD + b"\r\n", *[b"." * (1 << 16)] * 1000]),
+}
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("pieces", PIECES)
+def test_whoever_answers_badly_holds_nobody_up(pieces: str) -> None:
+    pause, told = PIECES[pieces]
+
+    def answer(listener: socket.socket) -> None:
+        taken, _ = listener.accept()
+        heard = b""
+        with taken, suppress(OSError):
+            while not heard.endswith(b"{}"):
+                heard += taken.recv(1 << 16)
+            for piece in told:
+                taken.sendall(piece)
+                time.sleep(pause)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(answer, listener)
+        start = time.monotonic()
+        outcome = send(f"http://127.0.0.1:{listener.getsockname()[1]}/", private=True)
+        took = time.monotonic() - start
+        done.result()
+
+    assert took < 1.5
+    if pieces == "much":
+        assert outcome == posting.Outcome(200, None)
+    elif pieces in {"noise", "nothing"}:
+        assert outcome.status is None
+        assert str(outcome.error).startswith("no answer: ")
+    else:
+        assert outcome == posting.Outcome(None, "no answer in time")
