@@ -245,7 +245,7 @@ def test_a_part_is_good_for_what_it_is_good_for_and_a_token_must_be_too(
             assert done, (part, answer.get_data(as_text=True))
 
 
-ONCE = {"takeRole": 404, "reverseRuling": 409, "reopenTournament": 409}
+ONCE = {"takeRole": 404, "deleteWebhook": 404, "reverseRuling": 409, "reopenTournament": 409}
 """Operations that a second one with the right part finds done, and how it is told so."""
 EXCEPTIONS = {
     ("takeEntryOver", "player"): (409, "already-entered"),
