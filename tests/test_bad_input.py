@@ -1018,7 +1018,15 @@ class TestPaths:
             "game_id": game["id"],
             "token_id": unknown_id(),
             "import_id": unknown_id(),
-            "tournament_id": unknown_id(),
+            **dict.fromkeys(
+                (
+                    *("tournament_id", "entry_id", "player_id", "job_id"),
+                    *("invite_id", "webhook_id"),
+                ),
+                unknown_id(),
+            ),
+            "ruling": "1",
+            "edition": "1",
             "number": "1",
             "name": "royal-rendezvous-1",
             "spec": "deal-1",

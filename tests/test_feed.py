@@ -174,8 +174,10 @@ class TestEvents:
             heard = [acts(one.rest()) for one in (hosts, player, anybody)]
 
         assert [one["kind"] for one in heard[0]] == ["frozen", "result", "unfrozen", "cancelled"]
-        assert [one["kind"] for one in heard[1]] == ["frozen", "unfrozen", "cancelled"]
-        assert heard[1] == heard[2]
+        # A result that was kept back may be told once the board is shown again.
+        others = [[one for one in of if one["kind"] != "result"] for of in heard[1:]]
+        assert [one["kind"] for one in others[0]] == ["frozen", "unfrozen", "cancelled"]
+        assert others[0] == others[1]
         assert all("by" in one for one in heard[0] if one["kind"] != "result")
         assert not any("by" in one or "public" in one for one in heard[1])
 
@@ -350,7 +352,7 @@ class TestWho:
             id=tournament["id"],
             player=ada.id,
         )
-        with watch(ada, tournament) as watching:
+        with watch(organiser(ada, database), tournament) as watching:
             first = watching.event()
             change(database, "DELETE FROM tournament_roles WHERE player_id = :one", one=ada.id)
             rest = watching.rest()

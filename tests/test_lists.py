@@ -177,6 +177,8 @@ def test_s_71_every_list_in_the_contract_has_a_limit_with_default_and_maximum() 
             named = {one["name"]: one["schema"] for one in operation.get("parameters", [])}
             found[path] = named.get("limit", {})
     assert found.pop("/v1/rulesets") == {}, "rulesets are ten, and part of the code"
+    assert found.pop("/v1/tournament-templates") == {}, "templates are part of the code"
+    assert found.pop("/v1/tournaments/{tournament_id}/webhooks") == {}, "a tournament has ten"
     assert set(found) >= set(LISTS)
     for path, limit in found.items():
         assert limit.get("default") == 20, path
