@@ -33,13 +33,14 @@ from service.tournaments.model import (
     Seen,
     TournamentFullError,
     WrongStateError,
-    find,
     find_held,
     hold,
     look,
+    look_with_token,
     store,
     store_entry,
     tell,
+    visible,
 )
 
 _CODE_LABEL: Final = b"royal-rendezvous/code/1\0"
@@ -170,9 +171,7 @@ def read_own(
     Raises:
         NotEnteredError: They have none.
     """
-    who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *scopes)
-    seen = look(connection, instant, token, tournament_id, scopes)
+    seen = look_with_token(connection, instant, token, tournament_id, scopes)
     if seen.own is None:
         raise NotEnteredError("there is no entry of yours")
     return seen, seen.own, _attempts(connection, tournament_id, seen.own.id)
@@ -229,9 +228,9 @@ def start(
         AttemptsUsedError: None is left.
     """
     # Starts go on side by side, but not beside an act that moves their round.
-    who, _ = find_held(connection, instant, token, tournament_id, _SHARE)
+    who, found = find_held(connection, instant, token, tournament_id, _SHARE)
     who = access.demand(who, *JOIN)
-    seen = look(connection, instant, token, tournament_id, JOIN)
+    seen = visible(found)
     tournament, now, own = seen.tournament, seen.now, seen.own
     deal = next((one for one in tournament.deals if one.number == deal_no), None)
     if deal is None:

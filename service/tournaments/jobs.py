@@ -26,16 +26,12 @@ from service.tournaments.model import (
     DIRECTORS,
     GAME,
     HOLD,
-    ORGANISE,
-    STAFF,
     Event,
     Json,
     Seen,
     WrongStateError,
-    demand,
-    find,
     hold,
-    look,
+    look_as_host,
     tell,
 )
 from service.tournaments.verifying import Judged
@@ -162,10 +158,7 @@ def read(
         NotFoundError: There is no such tournament for this viewer, or it has no such job.
         RoleMissingError: The viewer does not host it.
     """
-    who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *ORGANISE)
-    seen = look(connection, instant, token, tournament_id, ORGANISE)
-    demand(seen, STAFF)
+    look_as_host(connection, instant, token, tournament_id)
     return _read(connection, tournament_id, job_id)
 
 

@@ -437,6 +437,28 @@ def look(
     who, seen = find(connection, instant, token, tournament_id)
     if who is not None:
         access.demand(who, *scopes)
+    return visible(seen)
+
+
+def look_with_token(
+    connection: Connection,
+    instant: Instant,
+    token: bytes | None,
+    tournament_id: UUID,
+    scopes: Sequence[str],
+) -> Seen:
+    """Return what :func:`look` does, to somebody with a token that is good for these scopes."""
+    who, seen = find(connection, instant, token, tournament_id)
+    access.demand(who, *scopes)
+    return visible(seen)
+
+
+def visible(seen: Seen | None) -> Seen:
+    """Return a tournament if its viewer may see it.
+
+    Raises:
+        NotFoundError: There is none, or not for them.
+    """
     if seen is None:
         access.not_found("tournament")
     hidden = seen.tournament.course.published_at is None or (
@@ -551,9 +573,9 @@ def hold(
         NotFoundError: There is no such tournament for this viewer.
         RoleMissingError: They may see it, but not do this.
     """
-    who, _ = find_held(connection, instant, token, tournament_id)
+    who, found = find_held(connection, instant, token, tournament_id)
     access.demand(who, *scopes)
-    seen = look(connection, instant, token, tournament_id, scopes)
+    seen = visible(found)
     return seen, demand(seen, roles, scopes)
 
 
@@ -594,9 +616,7 @@ def look_as_host(
         NotFoundError: There is no such tournament for this viewer.
         RoleMissingError: They may see it, but have no part in it.
     """
-    who, _ = find(connection, instant, token, tournament_id)
-    access.demand(who, *ORGANISE)
-    seen = look(connection, instant, token, tournament_id, ORGANISE)
+    seen = look_with_token(connection, instant, token, tournament_id, ORGANISE)
     demand(seen, STAFF)
     return seen
 
