@@ -375,6 +375,11 @@ def signing() -> SigningKeys | None:
     return cast("SigningKeys | None", current_app.extensions["signing"])
 
 
+def signed(document: dict[str, Any], keys: SigningKeys | None) -> dict[str, Any]:
+    """Return a line of replays, signed if it is one whose game has ended and there are keys."""
+    return keys.signed(document) if keys and "broken" not in document else document
+
+
 def bearer() -> bytes | None:
     """Return the fingerprint of the request's token, None without one.
 

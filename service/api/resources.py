@@ -28,6 +28,7 @@ from service.api.framework import (
     read_body,
     run,
     settings,
+    signed,
     signing,
     spool_body,
     tagged,
@@ -41,7 +42,7 @@ from service.engine.verify import MAX_DOCUMENT_BYTES
 from service.games import MAX_BATCH, Command, DeadlinePassedError, State
 from service.players import Player
 from service.replay_files import Tally, judge_lines
-from service.signatures import Checker, SigningKeys
+from service.signatures import Checker
 from service.store.database import Instant, new_id
 from service.tournaments import settling
 from service.view import Json
@@ -628,11 +629,7 @@ def get_replay(game_id: UUID) -> Response:
     That of a game that has ended is signed; the keys are at `/.well-known/jwks.json`.
     """
     document = games.replay_of(_settled(games.read, game_id).record)
-    return tagged(_signed(document, signing()), MEDIA_TYPE)
-
-
-def _signed(document: Json, keys: SigningKeys | None) -> Json:
-    return keys.signed(document) if keys and "broken" not in document else document
+    return tagged(signed(document, signing()), MEDIA_TYPE)
 
 
 @records.operation(
@@ -664,7 +661,7 @@ def export_replays(query: Json) -> Response:
         _settle_own()
         found = run(replays.export, database(), query)
         # The app is out of reach once the answer is under way.
-        documents = map(partial(_signed, keys=signing()), found.documents)
+        documents = map(partial(signed, keys=signing()), found.documents)
         return lines(turn, documents, lambda: {"next": found.next})
 
 

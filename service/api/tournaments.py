@@ -26,6 +26,7 @@ from service.api.framework import (
     run,
     seen_version,
     settings,
+    signed,
     signing,
     tagged,
 )
@@ -34,7 +35,6 @@ from service.engine import DEFAULT_RULESET
 from service.engine.replay import canonical
 from service.engine.standings import Cut, Scoring, scoring_of
 from service.games import draw_seed
-from service.signatures import SigningKeys
 from service.store.database import new_id
 from service.tournaments import entering, feed, hosting, jobs, pages, results, settling
 from service.tournaments.model import (
@@ -946,8 +946,4 @@ def export_tournament_replays(tournament_id: UUID) -> Response:
         found = settled(tournament_id, results.export, database())
         # The app is out of reach once the answer is under way.
         keys = signing()
-        return lines(turn, (_signed(document, keys) for document in found.documents))
-
-
-def _signed(document: Json, keys: SigningKeys | None) -> Json:
-    return keys.signed(document) if keys and "broken" not in document else document
+        return lines(turn, (signed(document, keys) for document in found.documents))
