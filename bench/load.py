@@ -339,8 +339,3 @@ def _without_break(
 
 def _latencies(spans: Iterable[tuple[float, float]]) -> list[float]:
     return sorted((end - begin) * 1e3 for begin, end in spans)
-
-
-def ask_all(open_: Sequence[Connection], requests: Iterable[bytes]) -> list[bytes]:
-    """Send requests one after the other, over the connections in turn; return the bodies."""
-    return [open_[n % len(open_)].ask(data) for n, data in enumerate(requests)]

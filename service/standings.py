@@ -106,8 +106,7 @@ class Facts:
         Args:
             deal: Only of those that attempts at this deal are in; None for all.
         """
-        attempts, disqualified = judged(self.entry.attempts, self.entry.rulings)
-        del attempts
+        _, disqualified = judged(self.entry.attempts, self.entry.rulings)
         status = (
             "disqualified" if disqualified else "withdrawn" if self.entry.withdrawn else "active"
         )
@@ -301,7 +300,7 @@ def finish(
             version=known.version,
             player=known.player,
             counts=counts,
-            data=Jsonb(_told(attempt)),
+            data=Jsonb(told(attempt)),
             rows=_rows((entry, *row) for row in rows),
         ).fetchone()
         entered, ended = written or (0, 0)
@@ -309,7 +308,8 @@ def finish(
             return bool(ended)
 
 
-def _told(attempt: Attempt) -> Json:
+def told(attempt: Attempt) -> Json:
+    """Return an attempt that is over as events tell it."""
     result = attempt.result._asdict()
     del result["deals"]
     return {"deal": attempt.deal, "attempt": attempt.number, **result}

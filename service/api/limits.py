@@ -26,7 +26,6 @@ _REDIS_AGAIN: Final = 5.0
 
 _SWEEP: Final = 60.0
 _MOST_KNOWN: Final = 100_000
-_IPV4: Final = 4
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from service import standings
 from service.engine.errors import BrokenLogError
-from service.engine.standings import OVERALL, Result, Standing
+from service.engine.standings import OVERALL, Attempt, Result, Standing
 from service.games import COLUMNS, SOURCE, Record
 from service.schedule import CLOSING
 from service.store import tables
@@ -177,10 +177,10 @@ def _time_out(
         if score is None:
             continue
         times = record.instants()
-        result = Result(0, score, record.ply, times[-1] if times else 0)._asdict()
-        del result["deals"]
-        data = {"deal": record.deal_no, "attempt": record.attempt, **result, "timed_out": True}
+        result = Result(0, score, record.ply, times[-1] if times else 0)
         if record.deal_no in counting:
+            over = Attempt(record.deal_no, record.attempt or 0, result)
+            data = {**standings.told(over), "timed_out": True}
             public = tournament.frozen_at is None
             told.append(Event("result", None, record.entry, public=public, data=data))
     if told:
