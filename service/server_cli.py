@@ -123,9 +123,9 @@ def audit(*, quiet: bool) -> None:
 def tidy(*, dry_run: bool) -> None:
     """Delete what nobody needs any more, also while the service runs.
 
-    Players who are RETENTION_DAYS old and used no token after their first day go as if they had
-    asked for it: games that have ended stay. So do idempotency keys older than a day, and tokens
-    that were revoked or expired more than 30 days ago.
+    Players who are RETENTION_DAYS old, used no token after their first day and have no part in a
+    tournament go as if they had asked for it: games that have ended stay. So do idempotency keys
+    older than a day, and tokens that were revoked or expired more than 30 days ago.
     """
     settings = _settings()
     with _database() as database:
