@@ -367,8 +367,13 @@ def processes(
     try:
         yield process.pid
     finally:
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process in good order; one that is told to before it has begun ends by that."""
+    process.terminate()
+    assert process.wait(PATIENCE) in {0, -signal.SIGTERM}
 
 
 @contextmanager
@@ -402,8 +407,7 @@ class Streams:
 
     def stop(self) -> None:
         """End it in good order."""
-        self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0
+        end(self.process)
 
 
 @contextmanager
@@ -456,9 +460,7 @@ def working(
         yield process
     finally:
         if process.poll() is None:
-            process.terminate()
-            # One that is told to end before it has begun ends by that.
-            assert process.wait(PATIENCE) in {0, -signal.SIGTERM}
+            end(process)
 
 
 @dataclass
