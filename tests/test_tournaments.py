@@ -710,12 +710,15 @@ class TestEdges:
         enter(ada, contest)
         expect(host.act(contest, "freeze"))
         finish(ada, contest)
-        assert "result" not in {one["kind"] for one in happened(ada, contest)}
+        entry = expect(ada.get(contest["links"]["self"]))["own_entry"]
+        ruling = {"kind": "disqualify", "entry": entry, "reason": "two hands at once"}
+        expect(host.act(contest, "rulings", ruling), 201)
+        assert {one["kind"] for one in happened(ada, contest)} == {"published", "joined", "frozen"}
 
         expect(host.act(contest, "unfreeze"))
 
         kinds = [one["kind"] for one in happened(ada, contest)]
-        assert kinds == ["published", "joined", "frozen", "result", "unfrozen"]
+        assert kinds == ["published", "joined", "frozen", "result", "ruling", "unfrozen"]
 
     def test_entry_that_has_closed_is_not_told_to_be_open(self, host: Host) -> None:
         closes = host.plan((60, 600, 1), entry={"closes_at": rfc(host.store.now())})

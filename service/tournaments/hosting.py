@@ -34,6 +34,7 @@ from service.tournaments.model import (
     DEALS,
     DIRECTORS,
     GAME,
+    KEPT_BACK,
     ORGANISE,
     OWNERS,
     TOURNAMENT,
@@ -500,7 +501,7 @@ def drop_frozen(connection: Connection, tournament: UUID) -> None:
     connection.execute(
         update(tables.events)
         .where(events.tournament_id == tournament, ~events.public)
-        .where(events.kind.in_(["result", "cut"]))
+        .where(events.kind.in_(KEPT_BACK))
         .values(public=True)
     )
     kept = tables.standings

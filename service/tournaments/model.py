@@ -621,6 +621,10 @@ def look_as_host(
     return seen
 
 
+KEPT_BACK: Final = ("result", "cut", "ruling")
+"""Events that a freeze keeps from all but hosts, until the standings are shown again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What happened in a tournament.
