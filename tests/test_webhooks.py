@@ -27,6 +27,7 @@ from service.delivery import Deliverer
 from service.settings import Settings
 from service.signatures import SigningKeys
 from service.store.database import Database
+from service.tokens import SCOPES
 from service.tournaments import webhooks
 
 
@@ -314,6 +315,24 @@ def test_who_hosts_no_longer_is_posted_nothing(
     gone = text("DELETE FROM tournament_roles WHERE player_id = :player")
     database.run(lambda one: one.execute(gone, given))
     host.act(tournament, "unfreeze")
+    deliver(database)
+
+    assert receiver.numbers == [3]
+
+
+def test_an_administrator_whose_token_has_expired_is_posted_nothing(
+    host: Host, ada: Person, database: Database, receiver: Receiver
+) -> None:
+    tournament = host.tournament()
+    admin = organiser(ada, database, *SCOPES)
+    hook(admin, tournament, receiver.url)
+    expect(host.act(tournament, "freeze"))
+    deliver(database)
+    assert receiver.numbers == [3]
+    spent = text("UPDATE tokens SET expires_at = now() WHERE player_id = :player")
+    database.run(lambda one: one.execute(spent, {"player": admin.id}))
+
+    expect(host.act(tournament, "unfreeze"))
     deliver(database)
 
     assert receiver.numbers == [3]

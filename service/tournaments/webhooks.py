@@ -300,7 +300,8 @@ FROM (
             OR EXISTS (SELECT FROM tournament_roles AS r WHERE r.tournament_id = t.id
                 AND r.player_id = w.created_by AND r.role = 'director')
             OR EXISTS (SELECT FROM tokens AS k WHERE k.player_id = w.created_by
-                AND 'admin' = ANY(k.scopes) AND k.revoked_at IS NULL))
+                AND 'admin' = ANY(k.scopes) AND k.revoked_at IS NULL
+                AND (k.expires_at IS NULL OR k.expires_at > now())))
     ORDER BY w.due_at LIMIT :most FOR UPDATE OF w SKIP LOCKED
 ) AS due
 WHERE webhooks.tournament_id = due.tournament_id AND webhooks.id = due.id
