@@ -18,7 +18,6 @@ from sqlalchemy import (
     Text,
     Uuid,
     bindparam,
-    exists,
     func,
     or_,
     select,
@@ -363,11 +362,13 @@ DEALS: Final = (
     .scalar_subquery()
 )
 GAME: Final = tables.games.c
+# The first of them, which the index has: asked whether there is any, Postgres supposes that many
+# are and looks for one through all games.
 _DUE: Final = (
-    exists()
+    select(func.min(GAME.deadline))
     .where(GAME.tournament_id == TOURNAMENT.id, GAME.ended_at.is_(None))
-    .where(GAME.deadline <= func.now() - CLOSING)
-)
+    .scalar_subquery()
+) <= func.now() - CLOSING
 _OWN: Final = (
     tables.entries.c.id,
     tables.entries.c.joined_at,
