@@ -10,6 +10,7 @@ from uuid import UUID
 
 from service.engine.standings import Scoring, scoring_json, scoring_of
 from service.games import Record
+from service.standings import CELL
 from service.tournaments.entering import Condition
 from service.tournaments.feed import Happening
 from service.tournaments.hosting import Summary
@@ -214,10 +215,6 @@ def board(of: Board) -> Json:
 
 
 _TOTAL: Final = ("won", "cards", "entries", "time", "deals")
-_CELL: Final = (
-    *("deal", "attempt", "won", "cards", "entries", "time"),
-    *("counts", "verification", "adjusted"),
-)
 
 
 def _row(row: Row) -> Json:
@@ -229,8 +226,8 @@ def _row(row: Row) -> Json:
         "position": row.position,
         "status": told["status"],
         "reach": told["reach"],
-        "total": {name: told["total"][name] for name in _TOTAL},
-        "cells": [{name: one[name] for name in _CELL if name in one} for one in told["cells"]],
+        "total": told["total"],
+        "cells": [dict(zip(CELL, one, strict=False)) for one in told["cells"]],
     }
 
 

@@ -337,7 +337,7 @@ def upgrade() -> None:
         sa.Column("round", sa.SmallInteger(), nullable=False),
         sa.Column("entry_id", sa.Uuid(), nullable=False),
         sa.Column("key", sa.LargeBinary(), nullable=False),
-        sa.Column("told", postgresql.JSONB(), nullable=False),
+        sa.Column("told", postgresql.JSON(), nullable=False),
         sa.PrimaryKeyConstraint(
             "tournament_id", "frozen", "round", "entry_id", name=op.f("pk_tournament_standings")
         ),

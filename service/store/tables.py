@@ -24,7 +24,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 metadata = MetaData(
     naming_convention={
@@ -321,8 +321,8 @@ standings = Table(
     Column("entry_id", Uuid, primary_key=True),
     # As engine.standings makes it; a byte that is above them all for an entry without a rank.
     Column("key", LargeBinary, nullable=False),
-    # The total and the cells, as they are told.
-    Column("told", JSONB, nullable=False),
+    # The total and the cells, as service.standings writes them: a text that nothing changes.
+    Column("told", JSON, nullable=False),
     Index(
         "ix_tournament_standings_tournament_id_frozen_round_key_entry_id",
         "tournament_id",
