@@ -71,7 +71,7 @@ browser: $(VENV)/dev.stamp ## The docs page in a headless Chromium, which it ins
 bench: $(VENV)/dev.stamp ## Measure speed as ratios; writes docs/bench.md
 	$(BIN)/python -m bench
 
-crash: $(VENV)/dev.stamp ## Kill workers, the service and Postgres in mid-load; nothing acknowledged may be lost
+crash: $(VENV)/dev.stamp ## Kill and stop workers, the service and Postgres in mid-load; nothing may be lost
 	$(BIN)/python -m bench.crash
 
 examples: $(VENV)/dev.stamp ## Record the contract's examples anew, and write what is made from them

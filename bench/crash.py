@@ -1,10 +1,11 @@
 """`python -m bench.crash`: kill the service in mid-load; what it acknowledged must be there.
 
 Clients play games over HTTP, each act repeated until it is answered. Meanwhile a worker, Postgres,
-and all there is are killed with SIGKILL in turn. At the end the acts that were acknowledged, and
-no others, must be in the games, once each, at the same instants and so with the same digests; and
-the audit must find no fault. Some play in a tournament, whose standings must be those from scratch.
-What is killed here is processes: the disk and its caches live on.
+and all there is are killed with SIGKILL in turn, and Postgres and the service are stopped in good
+order and started again. At the end the acts that were acknowledged, and no others, must be in the
+games, once each, at the same instants and so with the same digests; and the audit must find no
+fault. Some play in a tournament, whose standings must be those from scratch. What ends here is
+processes: the disk and its caches live on.
 """
 
 import http.client
@@ -12,6 +13,7 @@ import json
 import os
 import random
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -298,12 +300,12 @@ def _command(move: Move) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Killing:
-    """What was killed, and what followed.
+class Ending:
+    """What was ended, and what followed.
 
     Attributes:
-        what: What was killed.
-        processes: How many processes that were.
+        what: What was ended, and how.
+        processes: How many processes got the signal.
         seconds: How long until every client had an answer again.
         repeats: Requests without an answer, or with 503, until then.
     """
@@ -322,7 +324,7 @@ class Trial:
         self.service = service
         self.faults = Faults()
         self.stop = threading.Event()
-        self.killings: list[Killing] = []
+        self.endings: list[Ending] = []
         self.clients = [
             Client(number, service.port, self.stop, self.faults) for number in range(_CLIENTS)
         ]
@@ -343,31 +345,46 @@ class Trial:
 
     def kill_worker(self) -> None:
         """Kill one of the processes that answer requests."""
-        self._kill("a worker", lambda: self.service.workers()[:1])
+        self._end("a worker killed", signal.SIGKILL, lambda: self.service.workers()[:1])
         rig.wait_for("a new worker", self.service.complete, _PATIENCE)
 
     def kill_postgres(self) -> None:
         """Kill the first process of Postgres, whose others end with it."""
-        self._kill("Postgres", lambda: self.service.database()[:1])
+        self._end("Postgres killed", signal.SIGKILL, lambda: self.service.database()[:1])
+
+    def stop_postgres(self) -> None:
+        """Have Postgres end all transactions and stop, as ``pg_ctl stop`` does."""
+        self._end("Postgres stopped", signal.SIGINT, lambda: self.service.database()[:1])
+
+    def stop_service(self) -> None:
+        """Have the service stop as it does when it is deployed anew, and start it again."""
+        first = [psutil.Process(self.service.child.pid)]
+        self._end("the service stopped", signal.SIGTERM, lambda: first, again=True)
 
     def kill_all(self) -> None:
         """Kill every process of the service and of Postgres, and start it again."""
-        self._kill("all", lambda: [*self.service.processes(), *self.service.database()], again=True)
+        every = [*self.service.processes(), *self.service.database()]
+        self._end("all killed", signal.SIGKILL, lambda: every, again=True)
 
-    def _kill(
-        self, what: str, victims: Callable[[], list[psutil.Process]], *, again: bool = False
+    def _end(
+        self,
+        what: str,
+        how: signal.Signals,
+        victims: Callable[[], list[psutil.Process]],
+        *,
+        again: bool = False,
     ) -> None:
         repeats = self._repeats()
         processes = victims()
         begin = time.monotonic()
         for process in processes:
-            _kill(process)
+            _send(process, how)
         if again:
             self.service.child.wait()
             self.service = rig.Service(self.service.home, self.service.port)
-        self._wait_for_answers(time.monotonic() if again else begin)
-        self.killings.append(
-            Killing(what, len(processes), time.monotonic() - begin, self._repeats() - repeats)
+        self._wait_for_answers(time.monotonic())
+        self.endings.append(
+            Ending(what, len(processes), time.monotonic() - begin, self._repeats() - repeats)
         )
 
     def _wait_for_answers(self, since: float) -> None:
@@ -456,10 +473,10 @@ class Trial:
         return len(again)
 
 
-def _kill(process: psutil.Process) -> None:
+def _send(process: psutil.Process, how: signal.Signals) -> None:
     # It may have ended with one that was killed before.
     with suppress(psutil.NoSuchProcess):
-        process.kill()
+        process.send_signal(how)
 
 
 @click.command()
@@ -469,10 +486,10 @@ def _kill(process: psutil.Process) -> None:
     type=click.FloatRange(0.1, 600),
     default=3.0,
     show_default=True,
-    help="Play before each killing.",
+    help="Play before each ending.",
 )
 def main(rounds: int, seconds: float) -> None:
-    """Kill the service in mid-load, in each round a worker, Postgres, and all there is.
+    """End parts of the service in mid-load, by force and in good order, then all there is.
 
     Exits with 1 if anything acknowledged is lost, or anything else is not as it should be.
     """
@@ -482,10 +499,16 @@ def main(rounds: int, seconds: float) -> None:
         try:
             trial.begin()
             for _ in range(rounds):
-                for kill in (trial.kill_worker, trial.kill_postgres, trial.kill_all):
+                for end in (
+                    trial.kill_worker,
+                    trial.kill_postgres,
+                    trial.stop_postgres,
+                    trial.stop_service,
+                    trial.kill_all,
+                ):
                     trial.play(seconds)
-                    kill()
-                    click.echo(f"killed: {trial.killings[-1].what}", err=True)
+                    end()
+                    click.echo(f"{trial.endings[-1].what}, and all goes on", err=True)
             trial.play(seconds)
             trial.end()
             again = trial.compare()
@@ -509,8 +532,8 @@ def main(rounds: int, seconds: float) -> None:
 
 
 def _tell(trial: Trial, again: int, judged: int, audit: str) -> None:
-    table = Table("killed", "processes", "all clients answered again after", "requests repeated")
-    for one in trial.killings:
+    table = Table("ended", "signals sent", "all clients answered again after", "requests repeated")
+    for one in trial.endings:
         table.add_row(one.what, str(one.processes), f"{one.seconds:.2f} s", str(one.repeats))
     console = Console()
     console.print(table)
