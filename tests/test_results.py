@@ -218,6 +218,36 @@ class TestVerification:
         assert expect(host.get(job["links"]["self"]))["state"] == "done"
         assert begin(host, contest)["id"] != job["id"]
 
+    def test_a_job_that_cannot_go_on_says_so_and_lets_others_go_on(
+        self, host: Host, ada: Person, database: Database
+    ) -> None:
+        """A row that cannot be read, as a damaged disk may leave one: no reader is answered 500."""
+        while jobs.step(database):
+            pass
+        contest, (game,) = played(host, ada)
+        other, _ = played(host, ada)
+        damaged = "UPDATE games SET ended_at = :at, deadline = :at WHERE id = :id"
+        change(database, damaged, at="infinity", id=game["id"])
+        job, asked = begin(host, contest), begin(host, contest, "rejudgings", reason="why")
+        younger = begin(host, other)
+
+        while jobs.step(database):
+            pass
+
+        for one, kind in ((job, "verification"), (asked, "rejudging")):
+            told = expect(host.get(one["links"]["self"]))
+            assert (told["state"], told["kind"], told["done"]) == ("failed", kind, 0)
+            assert "finished_at" in told
+        assert expect(host.get(younger["links"]["self"]))["state"] == "done"
+        events = [one["kind"] for one in happened(host, contest)]
+        assert events[-2:] == ["verification-failed", "rejudging-failed"]
+        assert "failed" not in str(happened(ada, contest))
+        again = begin(host, contest)
+        assert again["id"] != job["id"]
+        assert expect(host.get(again["links"]["self"]))["state"] == "failed"
+        change(database, damaged, at=game["ended_at"], id=game["id"])
+        assert verify(host, contest)["done"] == 1
+
     def test_a_move_that_is_made_meanwhile_is_not_marked(self, host: Host, ada: Person) -> None:
         contest = host.tournament((0, 600, 2))
         enter(ada, contest)

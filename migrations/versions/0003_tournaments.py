@@ -173,7 +173,7 @@ def upgrade() -> None:
             "kind IN ('verification', 'rejudging')", name=op.f("ck_tournament_jobs_kind_is_known")
         ),
         sa.CheckConstraint(
-            "state IN ('running', 'done', 'proposed', 'applied', 'dropped')",
+            "state IN ('running', 'done', 'proposed', 'applied', 'dropped', 'failed')",
             name=op.f("ck_tournament_jobs_state_is_known"),
         ),
         sa.ForeignKeyConstraint(

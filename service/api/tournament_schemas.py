@@ -721,12 +721,13 @@ class Job(Schema):
     by = uuid_field("The player who began it")
     reason = fields.String(metadata={"description": "Why"})
     state = words(
-        ("running", "done", "proposed", "applied", "dropped"),
-        "`proposed`: what it found is to be applied or dropped",
+        ("running", "done", "proposed", "applied", "dropped", "failed"),
+        "`proposed`: what it found is to be applied or dropped; `failed`: something could not be "
+        "judged at all, and whoever runs the service finds it by its log and `rendezvous audit`",
         required=True,
     )
     started_at = instant("When it began", required=True)
-    finished_at = instant("When it was done or proposed, applied or dropped")
+    finished_at = instant("When it was done or proposed, applied, dropped or failed")
     total = integer(0, 10**9, "Attempts that are to be judged", required=True)
     done = integer(0, 10**9, "Those that are", required=True)
     findings = fields.Nested(Findings)

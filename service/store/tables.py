@@ -403,7 +403,8 @@ jobs = Table(
     Column("finished_at", _Instant),
     CheckConstraint("kind IN ('verification', 'rejudging')", name="kind_is_known"),
     CheckConstraint(
-        "state IN ('running', 'done', 'proposed', 'applied', 'dropped')", name="state_is_known"
+        "state IN ('running', 'done', 'proposed', 'applied', 'dropped', 'failed')",
+        name="state_is_known",
     ),
     Index(
         "ix_tournament_jobs_started_at",

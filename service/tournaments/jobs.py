@@ -4,10 +4,14 @@ A step reads and judges without holding anything, and writes what it found in on
 if nobody else has written the same step meanwhile. So any number may step at once, and one that is
 killed loses its step alone.
 
+A step that cannot be done, such as one that meets a row that cannot be read, ends its job and keeps
+no other waiting: that it has failed is its state, and hosts are told.
+
 A verification marks attempts that nobody has judged. A rejudging judges all of them, and of what
 would move standings it writes nothing: that is its findings, applied or dropped as a whole.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +24,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from service import access, standings
 from service.engine.standings import OVERALL, places
 from service.store import tables
-from service.store.database import Database, Instant
+from service.store.database import Database, DatabaseUnavailableError, Instant
 from service.tournaments import verifying
 from service.tournaments.model import (
     DIRECTORS,
@@ -46,6 +50,8 @@ SMALL_STEP: Final = 20
 MAX_TOLD: Final = 1000
 """Most moved entries that findings name; all are counted."""
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -53,7 +59,7 @@ class Job:
 
     Attributes:
         state: ``running``; ``done``, of a verification; ``proposed``, of a rejudging that is to be
-            applied or dropped; ``applied``; ``dropped``.
+            applied or dropped; ``applied``; ``dropped``; ``failed``, of one that could not go on.
         total: Attempts that there were when it began, or more that came.
         done: How many are judged.
         findings: ``invalid`` and ``restored`` attempts, ``changed`` entries, ``ranks``.
@@ -175,6 +181,8 @@ def step(database: Database) -> bool:
 def advance(database: Database, job: Job, size: int) -> None:
     """Judge the attempts of the next entries of a running job, and write what is found.
 
+    If that cannot be done the job has failed, which is written, and why is logged.
+
     Args:
         database: The database.
         job: The job, as it was read.
@@ -182,19 +190,48 @@ def advance(database: Database, job: Job, size: int) -> None:
     """
     if job.state != "running":
         return
-    which, judged = database.run(partial(_judge, job=job, size=size))
-    act = partial(_write, job=job, which=which, judged=judged, last=len(which) < size)
-    database.run(act, transaction=True)
+    which = database.run(partial(_next, job=job, size=size))
+    try:
+        pending = job.kind == "verification"
+        judged = database.run(
+            partial(verifying.ended, tournament=job.tournament, which=which, pending=pending)
+        )
+        act = partial(_write, job=job, which=which, judged=judged, last=len(which) < size)
+        database.run(act, transaction=True)
+    except DatabaseUnavailableError:
+        raise
+    # Whatever is wrong with one job, nobody is to wait for it, nor meet it whenever they ask.
+    except Exception:  # noqa: BLE001
+        _log.exception("the %s %s has failed", job.kind, job.id)
+        database.run(partial(_fail, job=job), transaction=True)
 
 
-def _judge(connection: Connection, *, job: Job, size: int) -> tuple[list[UUID], list[Judged]]:
+def _next(connection: Connection, *, job: Job, size: int) -> list[UUID]:
     of = tables.entries.c
     query = select(of.id).where(of.tournament_id == job.tournament).order_by(of.id).limit(size)
     if job.cursor is not None:
         query = query.where(of.id > job.cursor)
-    which = list(connection.execute(query).scalars())
-    pending = job.kind == "verification"
-    return which, verifying.ended(connection, job.tournament, which, pending=pending)
+    return list(connection.execute(query).scalars())
+
+
+def _claim(connection: Connection, job: Job, **values: Any) -> bool:
+    """Write of a running job; return whether nobody else has taken it further since."""
+    HOLD.on(connection, tournament=job.tournament)
+    claimed = connection.execute(
+        update(tables.jobs)
+        .where(_J.tournament_id == job.tournament, _J.id == job.id, _J.state == "running")
+        .where(_J.cursor.is_not_distinct_from(job.cursor))
+        .values(**values)
+    )
+    return claimed.rowcount > 0
+
+
+def _fail(connection: Connection, *, job: Job) -> None:
+    if not _claim(connection, job, state="failed", finished_at=func.now()):
+        return
+    now = connection.execute(select(func.now())).scalar_one()
+    told = Event(f"{job.kind}-failed", job.by, public=False, data={"job": str(job.id)})
+    tell(connection, job.tournament, now, told)
 
 
 def _write(
@@ -205,19 +242,11 @@ def _write(
     judged: Sequence[Judged],
     last: bool,
 ) -> None:
-    HOLD.on(connection, tournament=job.tournament)
     done = job.done + len(judged)
-    claimed = connection.execute(
-        update(tables.jobs)
-        .where(_J.tournament_id == job.tournament, _J.id == job.id, _J.state == "running")
-        .where(_J.cursor.is_not_distinct_from(job.cursor))
-        .values(
-            cursor=which[-1] if which else job.cursor,
-            done=done,
-            total=done if last else max(done, job.total),
-        )
-    )
-    if not claimed.rowcount:
+    total = done if last else max(done, job.total)
+    if not _claim(
+        connection, job, cursor=which[-1] if which else job.cursor, done=done, total=total
+    ):
         return
     now = connection.execute(select(func.now())).scalar_one()
     if job.kind == "verification":
