@@ -14,6 +14,7 @@ from uuid import UUID
 from service.engine.replay import Json, canonical, commitment
 from service.engine.rulesets import RULESETS
 from service.engine.standings import (
+    LAST_ROUND,
     OVERALL,
     Attempt,
     Entry,
@@ -250,7 +251,7 @@ _DOCUMENT: Final = members_of(
         "ruleset": is_name,
         "scoring": _SCORING,
         "attempts": _number,
-        "rounds": list_of(_ROUND, 50),
+        "rounds": list_of(_ROUND, LAST_ROUND),
         "rulings": list_of(_RULING, _MOST),
         "entries": list_of(_ENTRY, _MOST),
     },

@@ -20,7 +20,8 @@ CutBy = Literal["top", "cards", "won"]
 
 OVERALL: Final = 0
 """The number that stands for all rounds together where a round is named."""
-MAX_ROUNDS: Final = 50
+LAST_ROUND: Final = 50
+"""No round has a higher number: keys begin with how far an entry is from it (``results-1``)."""
 
 _MOST: Final = 2**63 - 1
 
@@ -180,7 +181,7 @@ def stand(
     total = NOTHING
     for deal in counting:
         total = total.plus(cells[deal].result)
-    key = bytes([MAX_ROUNDS - reach]) + scoring.key(total) if ranked else None
+    key = bytes([LAST_ROUND - reach]) + scoring.key(total) if ranked else None
     return Standing(key, total, cells, frozenset(counting))
 
 

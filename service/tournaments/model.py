@@ -44,6 +44,7 @@ JOIN: Final = ("tournaments:join",)
 LEAST_LIMIT: Final = timedelta(seconds=1)
 """Least time for an attempt."""
 MAX_ROUNDS: Final = 20
+"""Most rounds that a tournament may be told to have."""
 MAX_DEALS: Final = 100
 """Most deals of a tournament, all rounds together."""
 MAX_ATTEMPTS: Final = 20
