@@ -2,7 +2,8 @@
 
 The name in a URL is resolved once, every address that it has is checked, and the connection is made
 to one that was checked: there is no second look-up by which a name could change its mind. Redirects
-are not followed, no proxy is asked, and little of the answer is read, for a short time.
+are not followed, no proxy is asked, and little of the answer is read, for a short time: whoever is
+slow, in whatever part of it, is cut off.
 """
 
 import http.client
@@ -10,19 +11,20 @@ import ipaddress
 import socket
 import ssl
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import IPv6Address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from standardwebhooks import Webhook
 
 CONNECT_WITHIN: Final = 5.0
-"""Seconds for a connection ..."""
+"""Seconds for the look-up of a name, for a connection to an address ..."""
 WHOLE_WITHIN: Final = 10.0
-"""... and for all of it, from the first byte sent to the last one read."""
+"""... and for all of it, from the look-up to the last byte read."""
 
 _READ: Final = 1 << 16
 _GLOBAL: Final = ipaddress.IPv6Network("2000::/3")
@@ -95,30 +97,86 @@ def is_public(address: str) -> bool:
     return found.is_global and not found.is_multicast
 
 
+def _look_up(name: str, port: int) -> list[Any]:
+    """Return the addresses of a name.
+
+    The system's resolver knows no limit of time. One that goes beyond ours is left to itself; it
+    gives up within a minute or so.
+    """
+    found: Future[list[Any]] = Future()
+
+    def look() -> None:
+        try:
+            found.set_result(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look, daemon=True).start()
+    return found.result(CONNECT_WITHIN)
+
+
 class _Connection(http.client.HTTPConnection):
-    """A connection to an address that was checked."""
+    """A connection to an address that was checked.
+
+    Attributes:
+        late: Set once it has been cut.
+    """
 
     def __init__(self, parts: SplitResult, *, private: bool) -> None:
         super().__init__(parts.hostname or "", parts.port or 443, timeout=CONNECT_WITHIN)
         self.default_port = 443 if parts.scheme == "https" else 80
         if parts.port is None:
             self.port = self.default_port
+        self.late = threading.Event()
         self._secure = parts.scheme == "https"
         self._private = private
+        # The base class forgets its own as soon as an answer is to end with the connection.
+        self._socket: socket.socket | None = None
 
     def connect(self) -> None:
-        """Connect to one of the addresses that the name has."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        """Connect to the first of the addresses that the name has that takes connections."""
+        found = _look_up(self.host, self.port)
         if not self._private and not all(is_public(str(one[-1][0])) for one in found):
             raise BadUrlError(_PRIVATE)
-        family, kind, protocol, _, address = found[0]
-        self.sock = socket.socket(family, kind, protocol)
-        self.sock.settimeout(CONNECT_WITHIN)
-        self.sock.connect(address)
-        self.sock.settimeout(WHOLE_WITHIN)
+        self.sock = self._socket = self._first(found)
         if self._secure:
             context = ssl.create_default_context()
-            self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
+            secure = context.wrap_socket(
+                self.sock, server_hostname=self.host, do_handshake_on_connect=False
+            )
+            self.sock = self._socket = secure
+            self._go_on()
+            secure.do_handshake()
+
+    def _first(self, found: list[Any]) -> socket.socket:
+        failed: OSError = TimeoutError()
+        for family, kind, protocol, _, address in found:
+            self._socket = socket.socket(family, kind, protocol)
+            try:
+                self._go_on()
+                self._socket.settimeout(CONNECT_WITHIN)
+                self._socket.connect(address)
+            except OSError as error:
+                self._socket.close()
+                failed = error
+            else:
+                self._socket.settimeout(WHOLE_WITHIN)
+                self._go_on()
+                return self._socket
+        raise failed
+
+    def _go_on(self) -> None:
+        """Return if it was not cut before there was a socket to be cut."""
+        if self.late.is_set():
+            raise TimeoutError
+
+    def cut(self) -> None:
+        """Have whatever another thread does with it end."""
+        self.late.set()
+        if (open_ := self._socket) is not None:
+            with suppress(OSError):
+                # Of a secure one, too, what is below: its own way is not for two threads.
+                socket.socket.shutdown(open_, socket.SHUT_RDWR)
 
 
 def post(
@@ -167,16 +225,8 @@ def post(
 
 
 def _send(connection: _Connection, target: str, body: bytes, headers: dict[str, str]) -> int:
-    late = threading.Event()
-
-    def cut() -> None:
-        late.set()
-        if connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
-
     # A time-out of the socket starts anew with each byte.
-    timer = threading.Timer(WHOLE_WITHIN, cut)
+    timer = threading.Timer(WHOLE_WITHIN, connection.cut)
     timer.daemon = True
     timer.start()
     try:
@@ -184,12 +234,12 @@ def _send(connection: _Connection, target: str, body: bytes, headers: dict[str, 
         answer = connection.getresponse()
         answer.read(_READ)
     except (OSError, http.client.HTTPException) as error:
-        if late.is_set():
+        if connection.late.is_set():
             raise TimeoutError from error
         raise
     finally:
         timer.cancel()
         connection.close()
-    if late.is_set():
+    if connection.late.is_set():
         raise TimeoutError
     return answer.status

@@ -1,20 +1,26 @@
 """Webhooks: signed, in order, again until they are taken, and never to private addresses."""
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
 import pytest
 from client import Client, Contract, Json, Person, expect, problem
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from documents import SIGNING_KEYS
 from flask import Flask
 from hall import Host, enter, finish, happened, organiser
@@ -52,8 +58,9 @@ class Receiver:
         return [orjson.loads(body)["data"]["number"] for _, body in self.heard]
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
+@contextmanager
+def receiving(secure: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """Run a receiver."""
     found = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,13 +81,29 @@ def receiver() -> Iterator[Receiver]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            """Nothing: some clients break off."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         found.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        if secure is not None:
+            found.url = found.url.replace("http", "https")
+            # The handshake is made when a thread of its own reads the first byte.
+            server.socket = secure.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield found
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -456,6 +479,91 @@ class TestAddresses:
         assert "https" in listed(host, webhook)[0]["error"]
 
 
+def certificate(name: str, folder: Path) -> Path:
+    """Return a file with a new certificate for a name, signed by itself, and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / f"{name}.pem"
+    file.write_bytes(
+        signed.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return file
+
+
+class TestSecure:
+    """Whoever is at the address that was checked proves to have the name."""
+
+    @pytest.fixture
+    def shown(self, tmp_path: Path) -> Path:
+        """The certificate of the receiver."""
+        return certificate("hooks.example", tmp_path)
+
+    @pytest.fixture
+    def asked(self) -> list[str | None]:
+        """The names for which the receiver was asked in handshakes."""
+        return []
+
+    @pytest.fixture
+    def secure(
+        self, shown: Path, asked: list[str | None], monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Receiver]:
+        """A receiver at an address that every name has."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(shown)
+        context.sni_callback = lambda _, name, __: asked.append(name)
+        resolve = socket.getaddrinfo
+        monkeypatch.setattr(
+            socket, "getaddrinfo", lambda _, *args, **given: resolve("127.0.0.1", *args, **given)
+        )
+        with receiving(context) as found:
+            yield found
+
+    def test_whoever_has_a_certificate_for_the_name_is_posted_to(
+        self,
+        secure: Receiver,
+        shown: Path,
+        asked: list[str | None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(shown))
+        url = secure.url.replace("127.0.0.1", "hooks.example")
+
+        assert send(url, private=True) == posting.Outcome(200, None)
+        assert asked == ["hooks.example"]
+        assert secure.heard[0][0]["host"] == url.split("/")[2]
+
+    @pytest.mark.parametrize("why", ["another name", "the address", "nobody's word"])
+    def test_whoever_has_none_hears_nothing(
+        self, secure: Receiver, shown: Path, why: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = {"another name": "other.example", "the address": "127.0.0.1"}.get(
+            why, "hooks.example"
+        )
+        if why != "nobody's word":
+            monkeypatch.setenv("SSL_CERT_FILE", str(shown))
+
+        outcome = send(secure.url.replace("127.0.0.1", name), private=True)
+
+        assert outcome == posting.Outcome(None, "no secure connection: CERTIFICATE_VERIFY_FAILED")
+        assert secure.heard == []
+
+
 def _never(*_: Any, **__: Any) -> Any:
     raise AssertionError("a connection was made")
 
@@ -477,35 +585,47 @@ PIECES: dict[str, tuple[float, list[bytes]]] = {
     "silence": (2, [b""]),
     "a slow head": (0.1, [b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n"] * 30]),
     "a slow body": (0.1, [HEAD + b"Content-Length: 1000\r\n\r\n", *[b"."] * 30]),
+    "a slow body that ends with the connection": (0.1, [HEAD + b"\r\n", *[b"."] * 30]),
     "noise": (0, [b"\0" * 100 + b"\r\n\r\n"]),
     "nothing": (0, []),
     "much": (0, [HEAD + b"\r\n", *[b"." * (1 << 16)] * 1000]),
 }
 
 
-@pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("pieces", PIECES)
-def test_whoever_answers_badly_holds_nobody_up(pieces: str) -> None:
-    pause, told = PIECES[pieces]
+def answered_by(scheme: str, until: bytes, pause: float, told: list[bytes]) -> posting.Outcome:
+    """Return how it goes where, once so much has come, pieces are sent with pauses; and soon."""
 
     def answer(listener: socket.socket) -> None:
-        taken, _ = listener.accept()
+        with suppress(TimeoutError):  # nobody came
+            taken, _ = listener.accept()
+            tell(taken)
+
+    def tell(taken: socket.socket) -> None:
         heard = b""
         with taken, suppress(OSError):
-            while not heard.endswith(b"{}"):
+            while not heard.endswith(until):
                 heard += taken.recv(1 << 16)
             for piece in told:
                 taken.sendall(piece)
                 time.sleep(pause)
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        listener.settimeout(2)
         done = pool.submit(answer, listener)
         start = time.monotonic()
-        outcome = send(f"http://127.0.0.1:{listener.getsockname()[1]}/", private=True)
+        outcome = send(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/", private=True)
         took = time.monotonic() - start
         done.result()
 
     assert took < 1.5
+    return outcome
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("pieces", PIECES)
+def test_whoever_answers_badly_holds_nobody_up(pieces: str) -> None:
+    outcome = answered_by("http", b"{}", *PIECES[pieces])
+
     if pieces == "much":
         assert outcome == posting.Outcome(200, None)
     elif pieces in {"noise", "nothing"}:
@@ -513,3 +633,45 @@ def test_whoever_answers_badly_holds_nobody_up(pieces: str) -> None:
         assert str(outcome.error).startswith("no answer: ")
     else:
         assert outcome == posting.Outcome(None, "no answer in time")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_slow_handshake_holds_nobody_up() -> None:
+    """A record that is told to be long, and comes a byte at a time."""
+    outcome = answered_by("https", b"", 0.1, [b"\x16\x03\x03\x3f\xff\x02", *[b"\0"] * 30])
+
+    assert outcome == posting.Outcome(None, "no answer in time")
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("pause", [0.3, 0.7, 2])
+def test_a_slow_look_up_holds_nobody_up(pause: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the time, after all of it, and after its own."""
+    monkeypatch.setattr(posting, "CONNECT_WITHIN", 1)
+    resolve = socket.getaddrinfo
+
+    def slow(*args: Any, **options: Any) -> Any:
+        time.sleep(pause)
+        return resolve(*args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    outcome = answered_by("http", b"{}", 0.1, [HEAD + b"X: y\r\n", *[b"X: y\r\n"] * 30])
+
+    assert outcome == posting.Outcome(None, "no answer in time")
+
+
+def test_an_address_that_takes_no_connection_is_passed_by(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(receiver.url.split(":")[2].split("/")[0])
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port))
+        for one in ("127.0.0.2", "127.0.0.1")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+    assert send(f"http://hooks.example:{port}/", private=True).status == 200
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
+    assert send(f"http://hooks.example:{port}/", private=True).error == (
+        "no answer: ConnectionRefusedError"
+    )
