@@ -423,20 +423,28 @@ class TestStandings:
         assert backs == pages[: len(backs)]
         assert len(pages) == 3
 
-    def test_around_me(self, host: Host, client: Client, ada: Person) -> None:
+    def test_s_11_around_me_is_that_part_of_the_whole(
+        self, host: Host, client: Client, ada: Person
+    ) -> None:
+        """S-11: from the first place to the last, shared ones and one without a rank included."""
         contest = host.tournament()
-        people = [client.register(f"P{n}") for n in range(5)]
+        people = [client.register(f"P{n}") for n in range(7)]
         for n, person in enumerate(people):
             enter(person, contest)
-            finish(person, contest, plies=2 * n)
+            if n < 4:
+                finish(person, contest, plies=2 * n)
+        people[0].ask("DELETE", f"{contest['links']['self']}/entries/me")
         whole = standings(host, contest)
+        assert [row.get("rank") for row in whole] == [1, 2, 3, 4, 4, 4, None]
         path = f"{contest['links']['self']}/standings/around"
 
         by_id = {person.id: person for person in people}
-        third, last = (by_id[whole[n]["player"]["id"]] for n in (2, 4))
-
-        assert expect(third.get(f"{path}?each=1"))["rows"] == whole[1:4]
-        assert expect(last.get(path))["rows"] == whole
+        for n, row in enumerate(whole):
+            person = by_id[row["player"]["id"]]
+            for each in range(9):
+                found = expect(person.get(f"{path}?each={each}"))["rows"]
+                assert found == whole[max(0, n - each) : n + each + 1]
+        assert expect(people[3].get(path))["rows"] == whole[:6]
         entry = whole[0]["entry"]
         assert expect(client.get(f"{path}?each=0&entry={entry}"))["rows"] == whole[:1]
         assert problem(ada.get(path)) == (409, "not-entered")
