@@ -1,5 +1,6 @@
 """Rulings: what hosts decide, what follows from it, and what is taken back."""
 
+import time
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from hall import (
 from service import standings as stored
 from service.engine import verify
 from service.store.database import Database
+from service.tournaments import hosting
 
 
 @pytest.fixture
@@ -271,6 +273,31 @@ class TestExtensions:
         assert abs(deadline(bea, late) - now.timestamp() * 1000) < 5000
         (round_,) = expect(host.get(contest["links"]["self"]))["rounds"]
         assert round_["state"] == "closing"
+
+    def test_a_move_that_is_made_while_an_extension_is_taken_back_is_within_the_deadline(
+        self, host: Host, ada: Person, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        contest = host.tournament((0, 60, 1))
+        entry = enter(ada, contest)["id"]
+        game = start(ada, contest)
+        made = rule(host, contest, "extend", entry=entry, deal=1, attempt=1, ms=100_000)
+        host.elapse(contest, 70)
+        move_deadlines = hosting.move_deadlines
+
+        def between(*args: Any) -> None:
+            time.sleep(0.05)
+            ada.play(ada.read(game), 1)
+            move_deadlines(*args)
+
+        monkeypatch.setattr("service.tournaments.rulings.move_deadlines", between)
+
+        expect(take_back(host, contest, made), 201)
+
+        host.elapse(contest, 10)
+        job = expect(host.act(contest, "verifications"), 202)
+        assert expect(host.get(job["links"]["self"]))["state"] == "done"
+        (cell,) = standings(host, contest)[0]["cells"]
+        assert (cell["entries"], cell["verification"]) == (1, "valid")
 
     def test_a_round_that_has_closed_is_not_extended_nor_its_extension_taken_back(
         self, host: Host, ada: Person

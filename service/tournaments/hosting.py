@@ -358,7 +358,8 @@ def write_closing(
 
 
 _D: Final = tables.deals.c
-# What warms up never counts, and may go on in later rounds.
+# What warms up never counts, and may go on in later rounds. The clock is read for each game, once
+# it is had: moves are made meanwhile, and none is to lie after a deadline that it was made before.
 _MOVE_DEADLINES: Final = text("""
 WITH open AS (
     SELECT game.id, game.created_at, game.deadline,
@@ -381,7 +382,7 @@ WITH open AS (
     GROUP BY game.id
 )
 UPDATE games SET deadline = greatest(
-    least(open.deadline, CAST(:now AS timestamptz)),
+    least(open.deadline, date_trunc('milliseconds', clock_timestamp())),
     least(open.created_at + CAST(:limit AS interval) + open.wide, :ends_at) + open.own
 )
 FROM open WHERE games.id = open.id AND games.ended_at IS NULL AND open.deadline >= :now
