@@ -1,6 +1,7 @@
 """Rulings: what hosts decide, what follows from it, and what is taken back."""
 
 import time
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from hall import (
     finish,
     happened,
     organiser,
+    rfc,
     standings,
     start,
     try_to_start,
@@ -233,6 +235,54 @@ class TestExtensions:
         refused = problem(try_to_rule(host, contest, "extend", round=1, ms=300_000))
         assert refused == (409, "wrong-state")
         assert "rounds/1" in refused.body["detail"]
+
+    def test_an_attempt_whose_deadline_has_passed_is_not_extended(
+        self, host: Host, ada: Person
+    ) -> None:
+        """Though nobody has written yet that it is over: no deadline that has passed moves."""
+        contest = host.tournament((0, 600, 1), limit_ms=60_000)
+        entry = enter(ada, contest)["id"]
+        start(ada, contest)
+        host.elapse(contest, 62)
+
+        late = try_to_rule(host, contest, "extend", entry=entry, deal=1, attempt=1, ms=100_000)
+
+        assert problem(late) == (409, "wrong-state")
+        assert rulings(host, contest) == []
+
+    def test_a_cut_is_made_of_all_that_is_extended_before_its_round_begins(
+        self, host: Host, ada: Person, bea: Person
+    ) -> None:
+        contest = host.tournament(
+            (0, 60, 1), (60, 120, 1), (130, 300, 1, {"by": "top", "value": 1})
+        )
+        entry = enter(ada, contest)["id"]
+        enter(bea, contest)
+        finish(bea, contest, plies=2)
+        game = start(ada, contest)
+        named = {"entry": entry, "deal": 1, "attempt": 1}
+
+        refused = problem(try_to_rule(host, contest, "extend", **named, ms=66_000))
+        assert refused == (409, "wrong-state")
+        assert "rounds/2" in refused.body["detail"]
+        rule(host, contest, "extend", **named, ms=64_000)
+
+        plan = expect(host.get(contest["links"]["self"]))["rounds"]
+        told = ("starts_at", "ends_at", "cut")
+        rounds = [{"deals": 1, **{name: one[name] for name in told if name in one}} for one in plan]
+        starts_at = datetime.fromisoformat(rounds[2]["starts_at"])
+        rounds[2]["starts_at"] = rfc(starts_at - timedelta(seconds=2))
+        refused = problem(host.edit(contest, rounds=rounds))
+        assert refused == (422, "bad-tournament")
+        assert [one["pointer"] for one in refused.body["errors"]] == ["/rounds/2/starts_at"]
+
+        host.elapse(contest, 123)
+        ada.play(ada.read(game), 6)
+        expect(host.edit(contest, title="Another"))
+        host.elapse(contest, 3)
+        assert [one["kind"] for one in happened(host, contest)][-1] == "edited"
+        host.elapse(contest, 6)
+        assert ranks(host, contest, "?round=3") == [("Ada", 1), ("Bea", None)]
 
     def test_an_extension_outlives_a_change_of_the_rounds_end(
         self, host: Host, ada: Person

@@ -256,7 +256,9 @@ def edit(
     public = old.course.published_at is not None
     told = Event("edited", who.player, reason=reason, public=public, data=data)
     tell(connection, tournament_id, now, told, version=True)
-    return look(connection, instant, token, tournament_id, ORGANISE)
+    edited = look(connection, instant, token, tournament_id, ORGANISE)
+    check_pauses(edited.tournament)
+    return edited
 
 
 _SHOWN: Final = {
@@ -298,6 +300,21 @@ def _move_round(
     """Write a round's new instants, and the deadlines of its open attempts by the same rule."""
     move_deadlines(connection, tournament, plan, number, stage.ends_at, now)
     write_closing(connection, tournament, plan, number, stage.starts_at, stage.ends_at)
+
+
+def check_pauses(tournament: Tournament) -> None:
+    """Return if all that may still be played before a cut is over when the round with it begins.
+
+    Raises:
+        BadTournamentError: An attempt that was extended may last longer.
+    """
+    rounds = tournament.course.rounds
+    for n, stage in enumerate(tournament.plan.stages):
+        settles_at = max((one.settles_at for one in rounds[:n]), default=stage.starts_at)
+        if stage.cut is not None and stage.starts_at < settles_at:
+            until = settles_at.isoformat(timespec="milliseconds")
+            detail = f"not before {until}: until then what is played before its cut may change"
+            raise BadTournamentError(f"/rounds/{n}/starts_at", detail)
 
 
 def move_deadlines(

@@ -287,7 +287,7 @@ class Tournament:
         dead = self.course.published_at is None or self.course.cancelled_at is not None
         if dead or self.cut >= len(self.course.rounds):
             return None
-        settled = self.course.rounds[self.cut - 1].settles_at <= now
+        settled = all(one.settles_at <= now for one in self.course.rounds[: self.cut])
         return self.cut + 1 if settled else None
 
 

@@ -5,7 +5,8 @@ a further one says so. The games stay as they are: standings follow from them an
 that hold.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,7 +20,7 @@ from service.engine.standings import RulingKind
 from service.repeats import Key
 from service.store import tables
 from service.store.database import Instant
-from service.tournaments.hosting import move_deadlines, write_closing
+from service.tournaments.hosting import check_pauses, move_deadlines, write_closing
 from service.tournaments.model import (
     DIRECTORS,
     GAME,
@@ -193,7 +194,10 @@ def make(
     _write(connection, tournament_id, ruling)
     _carry_out(connection, seen, ruling, 1)
     _announce(connection, seen, ruling)
-    return look(connection, instant, token, tournament_id, ORGANISE), ruling
+    after = look(connection, instant, token, tournament_id, ORGANISE)
+    with _moving_first():
+        check_pauses(after.tournament)
+    return after, ruling
 
 
 def reverse(
@@ -336,9 +340,7 @@ def _prepare_status(connection: Connection, seen: Seen, asked: Asked) -> Json:
 
 
 def _prepare_result(connection: Connection, seen: Seen, asked: Asked) -> Json:
-    ended_at, counts = _attempt(connection, seen, asked)
-    if not counts:
-        raise WrongStateError(f"deal {asked.deal} never counts")
+    ended_at, _ = _attempt(connection, seen, asked)
     if ended_at is None:
         raise WrongStateError("the attempt is not over")
     named = (asked.deal, asked.attempt)
@@ -350,10 +352,9 @@ def _prepare_result(connection: Connection, seen: Seen, asked: Asked) -> Json:
 
 def _prepare_extension(connection: Connection, seen: Seen, asked: Asked) -> Json:
     if asked.round is None:
-        ended_at, counts = _attempt(connection, seen, asked)
-        if not counts:
-            raise WrongStateError(f"deal {asked.deal} never counts")
-        if ended_at is not None:
+        ended_at, deadline = _attempt(connection, seen, asked)
+        # Nobody may have written yet that it is over.
+        if ended_at is not None or deadline < seen.now:
             raise WrongStateError("the attempt is over")
     _check_unsettled(seen, _round_of(seen.tournament, asked))
     return {"ms": asked.ms}
@@ -395,9 +396,9 @@ def _entry_reach(connection: Connection, seen: Seen, asked: Asked) -> int:
     return reach
 
 
-def _attempt(connection: Connection, seen: Seen, asked: Asked) -> tuple[datetime | None, bool]:
-    """Return when an attempt ended, and whether its deal counts."""
-    query = select(GAME.ended_at).where(
+def _attempt(connection: Connection, seen: Seen, asked: Asked) -> tuple[datetime | None, datetime]:
+    """Return when an attempt at a deal that counts ended, and its deadline."""
+    query = select(GAME.ended_at, GAME.deadline).where(
         GAME.tournament_id == seen.tournament.id,
         GAME.entry_id == asked.entry,
         GAME.deal_no == asked.deal,
@@ -406,7 +407,9 @@ def _attempt(connection: Connection, seen: Seen, asked: Asked) -> tuple[datetime
     row = connection.execute(query).first()
     if row is None:
         access.not_found("attempt")
-    return row[0], any(one.number == asked.deal and one.counts for one in seen.tournament.deals)
+    if not any(one.number == asked.deal and one.counts for one in seen.tournament.deals):
+        raise WrongStateError(f"deal {asked.deal} never counts")
+    return row[0], row[1]
 
 
 def _round_of(tournament: Tournament, about: Asked | Ruling) -> int:
@@ -463,8 +466,14 @@ def _check_plan(tournament: Tournament, number: int, ends_at: datetime) -> None:
         replace(stage, ends_at=ends_at) if n == number else stage
         for n, stage in enumerate(tournament.plan.stages, 1)
     ]
-    try:
+    with _moving_first():
         replace(tournament.plan, stages=tuple(stages)).check()
+
+
+@contextmanager
+def _moving_first() -> Iterator[None]:
+    try:
+        yield
     except BadTournamentError as error:
         raise WrongStateError(f"move what comes after first: {error}") from error
 

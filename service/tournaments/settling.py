@@ -108,17 +108,15 @@ _OVERDUE: Final = (
 _NEXT: Final = tables.rounds.alias()
 _UNCUT: Final = (
     select(TOURNAMENT.id)
-    .join(
-        tables.rounds,
-        (tables.rounds.c.tournament_id == TOURNAMENT.id)
-        & (tables.rounds.c.number == TOURNAMENT.cut),
-    )
+    .join(tables.rounds)
     .join(
         _NEXT,
         (_NEXT.c.tournament_id == TOURNAMENT.id) & (_NEXT.c.number == TOURNAMENT.cut + 1),
     )
     .where(TOURNAMENT.published_at.is_not(None), TOURNAMENT.cancelled_at.is_(None))
-    .where(tables.rounds.c.closes_at <= func.now() - CLOSING)
+    .where(tables.rounds.c.number <= TOURNAMENT.cut)
+    .group_by(TOURNAMENT.id)
+    .having(func.max(tables.rounds.c.closes_at) <= func.now() - CLOSING)
 )
 
 
