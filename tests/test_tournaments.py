@@ -544,6 +544,11 @@ class TestActs:
         assert expect(client.get(path))["rounds"][0]["deals"][0]["seed"]
         assert problem(host.act(contest, "rounds/2/reveal")) == (404, "not-found")
 
+    def test_a_draft_has_nothing_to_reveal(self, host: Host) -> None:
+        draft = host.draft((-100, -50, 1), (-40, 600, 1), reveal="by-hand")
+
+        assert problem(host.act(draft, "rounds/1/reveal")) == (409, "wrong-state")
+
     def test_what_is_called_off_is_not_played(self, host: Host, ada: Person) -> None:
         contest = host.tournament()
         enter(ada, contest)

@@ -538,9 +538,11 @@ def reveal(
 
     Raises:
         NotFoundError: It has no such round.
-        WrongStateError: What is played in the round may still change.
+        WrongStateError: What is played in the round may still change, or nothing is sealed yet.
     """
     seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
+    if seen.state == "draft":
+        raise WrongStateError("the tournament is draft")
     rounds = seen.tournament.course.rounds
     if not 1 <= number <= len(rounds):
         access.not_found("round")
