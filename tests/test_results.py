@@ -456,6 +456,31 @@ class TestFinal:
         assert "1 attempts" in refused.body["detail"]
         assert expect(host.get(contest["links"]["self"]))["state"] == "revealed"
 
+    @pytest.mark.parametrize("extended", [False, True])
+    def test_a_game_to_warm_up_ends_with_the_last_round_and_holds_nothing_up(
+        self, host: Host, ada: Person, *, extended: bool
+    ) -> None:
+        """Also where that round's end was put earlier, or its extension taken back."""
+        contest = host.tournament((0, 60 if extended else 6000, 1), warm_up=True)
+        enter(ada, contest)
+        if extended:
+            body = {"kind": "extend", "round": 1, "ms": 6_000_000, "reason": "outage"}
+            expect(host.act(contest, "rulings", body), 201)
+        warm_up = start(ada, contest, 2)
+        if extended:
+            expect(host.act(contest, "rulings/1/reversal", {"reason": "no"}), 201)
+        else:
+            rounds = host.plan((0, 60, 1))["rounds"]
+            rounds[0]["starts_at"] = contest["rounds"][0]["starts_at"]
+            entry = {"closes_at": rounds[0]["ends_at"]}
+            expect(host.edit(contest, rounds=rounds, entry=entry))
+
+        host.elapse(contest, 66)
+
+        assert ada.read(warm_up)["status"] == "timed-out"
+        verify(host, contest)
+        assert expect(host.act(contest, "finalise"))["state"] == "final"
+
     def test_s_7_finalising_is_done_once(
         self, host: Host, ada: Person, bea: Person, client: Client
     ) -> None:

@@ -328,7 +328,8 @@ def move_deadlines(
     """Write the deadlines that a round's open attempts have by its end and the rulings that hold.
 
     What extends a round gives those attempts more time that were open then, and what extends an
-    attempt goes beyond the round's end. No deadline is put before now, unless it was there.
+    attempt goes beyond the round's end. What warms up may go on until the last round ends. No
+    deadline is put before now, unless it was there.
     """
     connection.execute(
         _MOVE_DEADLINES,
@@ -340,6 +341,8 @@ def move_deadlines(
             "now": now,
         },
     )
+    last = ends_at if number == len(plan.stages) else plan.stages[-1].ends_at
+    connection.execute(_END_WARM_UP, {"tournament": tournament, "last": last})
 
 
 def write_closing(
@@ -375,8 +378,8 @@ def write_closing(
 
 
 _D: Final = tables.deals.c
-# What warms up never counts, and may go on in later rounds. The clock is read for each game, once
-# it is had: moves are made meanwhile, and none is to lie after a deadline that it was made before.
+# The clock is read for each game, once it is had: moves are made meanwhile, and none is to lie
+# after a deadline that it was made before.
 _MOVE_DEADLINES: Final = text("""
 WITH open AS (
     SELECT game.id, game.created_at, game.deadline,
@@ -403,6 +406,14 @@ UPDATE games SET deadline = greatest(
     least(open.created_at + CAST(:limit AS interval) + open.wide, :ends_at) + open.own
 )
 FROM open WHERE games.id = open.id AND games.ended_at IS NULL AND open.deadline >= :now
+""")
+_END_WARM_UP: Final = text("""
+UPDATE games SET deadline =
+    least(games.deadline, greatest(:last, date_trunc('milliseconds', clock_timestamp())))
+FROM tournament_deals AS deal
+WHERE games.tournament_id = :tournament AND games.ended_at IS NULL AND games.deadline > :last
+    AND deal.tournament_id = games.tournament_id AND deal.number = games.deal_no
+    AND NOT deal.counts
 """)
 
 
