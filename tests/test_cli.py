@@ -1,25 +1,20 @@
 """The command line, mostly in this process, and as a program where a program is what matters."""
 
-import fcntl
 import io
 import json
 import os
-import pty
 import random
 import re
 import shlex
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +23,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from documents import GOLDEN, header, hidden_header, played, sealed_header
+from programs import PROGRAM, judging_children, program, wait_until, watch
 
 from service.cli import SERVER_COMMANDS, main
 from service.drawing import Screen, printable
@@ -47,7 +43,6 @@ from service.replay_files import MANY, Tally, find, judge
 from service.terminal import HELP, Record, TerminalGame, suggest
 
 VECTORS = Path(__file__).parent / "vectors"
-PROGRAM = Path(sys.executable).with_name("rendezvous")
 ROOT = Path(__file__).parent.parent
 EVERY_RULESET = pytest.mark.parametrize("ruleset", RULESETS)
 ESCAPE = "\x1b"
@@ -57,20 +52,6 @@ def run(*arguments: str | Path, typed: str | bytes | None = None, columns: int =
     """Run a command in this process, at this width, without a terminal."""
     environment = {"COLUMNS": str(columns), "FORCE_COLOR": None, "NO_COLOR": None}
     return CliRunner().invoke(main, list(map(str, arguments)), input=typed, env=environment)
-
-
-def program(
-    *arguments: str | Path, typed: bytes = b"", **environment: str
-) -> subprocess.CompletedProcess[bytes]:
-    """Run the program itself, with these variables set."""
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        input=typed,
-        capture_output=True,
-        env={**os.environ, "COLUMNS": "80", **environment},
-        timeout=60,
-        check=False,
-    )
 
 
 def text_of(document: Any) -> str:
@@ -737,32 +718,8 @@ class TestSuggestions:
 class TestTerminal:
     """What differs where a person watches."""
 
-    def watch(
-        self, arguments: Sequence[str | Path], typed: bytes = b"", **environment: str
-    ) -> tuple[str, int]:
-        """Run the program in a terminal of 80 by 24; return what it wrote there and its end."""
-        ours, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        variables = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
-        }
-        variables |= {"TERM": "xterm-256color", **environment}
-        with subprocess.Popen(
-            [PROGRAM, *arguments], stdin=its, stdout=its, stderr=its, env=variables
-        ) as process:
-            os.close(its)
-            os.write(ours, typed)
-            written = b""
-            with suppress(OSError):
-                while some := os.read(ours, 65536):
-                    written += some
-            os.close(ours)
-        return written.decode(), process.returncode
-
     def test_red_suits_are_red_and_the_screen_is_cleared_for_every_position(self) -> None:
-        written, code = self.watch(["play", "--seed", "7"], b"r4\nq\n\n")
+        written, code = watch(["play", "--seed", "7"], b"r4\nq\n\n")
 
         assert code == 0
         assert f"{ESCAPE}[31m" in written
@@ -770,19 +727,19 @@ class TestTerminal:
         assert "2♠ goes from r4 to upper-S." in re.sub(rf"{ESCAPE}\[[0-9;]*m", "", written)
 
     def test_no_colour_is_used_where_none_is_wanted(self) -> None:
-        written, _ = self.watch(["deal", "7"], NO_COLOR="1")
+        written, _ = watch(["deal", "7"], NO_COLOR="1")
 
         assert not re.search(rf"{ESCAPE}\[[0-9;]*3[0-9]", written)
         assert "[2♠]" in re.sub(rf"{ESCAPE}\[[0-9;]*m", "", written)
 
     def test_ctrl_d_ends_the_game(self) -> None:
-        written, code = self.watch(["play", "--seed", "7"], b"r4\n\x04")
+        written, code = watch(["play", "--seed", "7"], b"r4\n\x04")
 
         assert code == 0
         assert "Not saved." in written
 
     def test_verify_asks_for_something_to_verify_instead_of_waiting(self) -> None:
-        written, code = self.watch(["verify"])
+        written, code = watch(["verify"])
 
         assert code == 2
         assert "Give a file, a folder, or - for standard input." in written
@@ -802,7 +759,7 @@ class TestTerminal:
 
         writing = threading.Thread(target=write)
         writing.start()
-        written, code = self.watch(["verify", "--quiet", pipe])
+        written, code = watch(["verify", "--quiet", pipe])
         writing.join()
 
         assert code == 1
@@ -1281,24 +1238,6 @@ class TestJobs:
 
         assert process.returncode == 1
         assert b"a process that verified was killed" in errors
-
-
-def judging_children(parent: int) -> list[int]:
-    """Return the processes that this one started to judge documents."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [
-        int(child)
-        for child in children
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until something has become so."""
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_what_an_encoding_lacks_or_a_terminal_obeys_is_escaped() -> None:
