@@ -13,8 +13,8 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self
@@ -41,7 +41,15 @@ from service.engine.cards import render_cards
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BadSeedError
 from service.engine.verify import SignatureCheck
-from service.replay_files import STANDARD_INPUT, JudgeKilledError, Judgement, Tally, find, judge
+from service.replay_files import (
+    STANDARD_INPUT,
+    JudgeKilledError,
+    Judgement,
+    Source,
+    Tally,
+    find,
+    judge,
+)
 from service.results_files import Outcome
 from service.results_files import judge as judge_results
 from service.terminal import BAD_PATH, Record, TerminalGame, load, reason
@@ -314,21 +322,20 @@ def _resume(file: Path) -> Record:
         raise click.BadParameter(told, param_hint="'--resume'") from error
 
 
-@main.command()
-@click.argument(
-    "paths",
-    nargs=-1,
-    metavar="[PATH]...",
-    type=click.Path(exists=True, readable=False, allow_dash=True),
-)
-@click.option("--json", "as_json", is_flag=True, help="Write a line of JSON a document.")
-@click.option("--quiet", is_flag=True, help="Leave out what is valid.")
-@click.option(
+_PATH: Final = click.Path(exists=True, readable=False, allow_dash=True)
+_jobs_option: Final = click.option(
     "--jobs",
     type=click.IntRange(1, 256),
     metavar="N",
     help="Processes that verify.  [default: one, and of many replays all processors]",
 )
+
+
+@main.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=_PATH)
+@click.option("--json", "as_json", is_flag=True, help="Write a line of JSON a document.")
+@click.option("--quiet", is_flag=True, help="Leave out what is valid.")
+@_jobs_option
 @click.option(
     "--keys",
     "keys_file",
@@ -373,22 +380,13 @@ def verify(
     tally = Tally(files=len(sources))
     report = _JsonReport() if as_json else _Report(quiet=quiet)
     start = time.monotonic()
-    try:
-        with (
-            _Bar(sum(source.size for source in sources), wanted=quiet) as bar,
-            closing(judge(sources, jobs, check)) as judgements,
-        ):
-            for judgement in judgements:
-                tally.add(judgement)
-                bar.advance(judgement, tally)
-                if not (quiet and judgement.verdict.verdict == "valid"):
-                    bar.give_way()
-                    report.row(judgement)
-    except KeyboardInterrupt:
-        click.echo(f"\nStopped after {_counted(tally.documents, 'replay')}.", err=True)
-        ctx.exit(130)
-    except JudgeKilledError as error:
-        raise click.ClickException(f"stopped: {error}") from error
+    with _watched(sources, wanted=quiet) as bar, closing(judge(sources, jobs, check)) as judgements:
+        for judgement in judgements:
+            tally.add(judgement)
+            bar.advance(judgement.size, tally.documents, tally.bad)
+            if not (quiet and judgement.verdict.verdict == "valid"):
+                bar.give_way()
+                report.row(judgement)
     report.end(tally, time.monotonic() - start)
     ctx.exit(tally.exit_code)
 
@@ -422,10 +420,9 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, readable=False)
 
 @results.command("verify")
 @click.argument("results_file", metavar="RESULTS", type=_FILE)
-@click.argument(
-    "paths", nargs=-1, metavar="[REPLAYS]...", type=click.Path(exists=True, readable=False)
-)
+@click.argument("paths", nargs=-1, metavar="[REPLAYS]...", type=_PATH)
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
+@_jobs_option
 @click.option(
     "--keys",
     "keys_file",
@@ -440,13 +437,15 @@ def verify_results(
     results_file: str,
     paths: tuple[str, ...],
     as_json: bool,
+    jobs: int | None,
     keys_file: Path | None,
 ) -> None:
     r"""Verify a tournament's final results from nothing but files.
 
     RESULTS is what the service gives of them, as JSON or NDJSON. REPLAYS are the tournament's
-    replays: a file with one a line (.ndjson, .jsonl), a replay document, or a folder of these.
-    Every deal is opened, every game played again, and the standings are computed anew and compared.
+    replays: a file with one a line (.ndjson, .jsonl), a replay document, a folder of these, or -
+    for standard input. Every deal is opened, every game played again, and the standings are
+    computed anew and compared.
 
     \b
     Exit codes: 0 valid
@@ -456,7 +455,8 @@ def verify_results(
     """
     check = None if keys_file is None else _checker(keys_file)
     sources = [source for path in paths for source in find(path)]
-    outcome = judge_results(results_file, sources, check)
+    with _watched(sources, wanted=True) as bar:
+        outcome = judge_results(results_file, sources, check, jobs, bar.advance)
     if as_json:
         told = {**outcome.verdict.as_json(), "replays": outcome.replays}
         faults = [
@@ -485,6 +485,20 @@ def _tell_results(outcome: Outcome) -> None:
     screen.say(f"{verdict.verdict}, {_counted(outcome.replays, 'replay')}", style="bold")
 
 
+@contextmanager
+def _watched(sources: Sequence[Source], *, wanted: bool) -> Iterator["_Bar"]:
+    """Give what shows how far the verifying of replays is; end the program if it is cut short."""
+    bar = _Bar(sum(source.size for source in sources), wanted=wanted)
+    try:
+        with bar:
+            yield bar
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped after {_counted(bar.documents, 'replay')}.", err=True)
+        click.get_current_context().exit(130)
+    except JudgeKilledError as error:
+        raise click.ClickException(f"stopped: {error}") from error
+
+
 class _Bar:
     """Progress on standard error, where someone watches it and nothing else is written there."""
 
@@ -505,6 +519,7 @@ class _Bar:
         )
         self._task = self._progress.add_task("", total=size or None, told="")
         self._done = 0
+        self.documents = 0
         self._next = time.monotonic() + _PATIENCE
 
     def __enter__(self) -> Self:
@@ -513,13 +528,13 @@ class _Bar:
     def __exit__(self, *_error: object) -> None:
         self._stop()
 
-    def advance(self, judgement: Judgement, tally: Tally) -> None:
-        """Count a judgement; now and then show how far it is."""
-        self._done += judgement.size + 1
+    def advance(self, size: int, documents: int, bad: int) -> None:
+        """Count a replay's bytes; now and then show how far it is, and these counts."""
+        self._done += size + 1
+        self.documents = documents
         if self._shown and time.monotonic() > self._next:
             self._next = time.monotonic() + 0.1
-            bad = tally.verdicts["invalid"] + tally.file_faults
-            told = f"{tally.documents:,} verified, {bad:,} bad"
+            told = f"{documents:,} verified, {bad:,} bad"
             self._progress.update(self._task, completed=self._done, told=told)
             self._progress.start()
 

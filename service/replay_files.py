@@ -1,5 +1,6 @@
 """Replay documents in files, folders and streams: found, read within bounds, judged in order.
 
+What is asked of each may be the verdict on it, or what something bigger needs to know of it.
 However long the input is, one document at a time is in memory, or a few chunks of them where
 several processes judge. Nothing is skipped in silence: what cannot be read is judged invalid.
 """
@@ -10,16 +11,19 @@ import signal
 import stat
 import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Generic, TypeVar
 
 from service.engine import Verdict, verify_text
 from service.engine.verify import MAX_DOCUMENT_BYTES, Problem, SignatureCheck, read
+
+T = TypeVar("T")
 
 SUFFIXES: Final = (".json", ".ndjson", ".jsonl")
 """Names of replay files in folders end so, in any case; the last two have one document a line."""
@@ -106,9 +110,14 @@ class Tally:
         return sum(self.verdicts.values())
 
     @property
+    def bad(self) -> int:
+        """How much is invalid, unreadable or truncated."""
+        return self.verdicts["invalid"] + self.file_faults
+
+    @property
     def exit_code(self) -> int:
         """0: all valid; 1: something invalid, unreadable or truncated; 3: something undecided."""
-        if self.verdicts["invalid"] or self.file_faults:
+        if self.bad:
             return 1
         return 3 if self.verdicts["valid"] < self.documents else 0
 
@@ -180,18 +189,6 @@ class Item:
     line: int | None
     text: bytes
     fault: Problem | None = None
-
-    def judged(self, verdict: Verdict) -> Judgement:
-        """Return the judgement that this verdict on it is."""
-        return Judgement(self.file, self.line, len(self.text), verdict)
-
-    def judge(self, check: SignatureCheck | None) -> Judgement:
-        """Return a judgement of it."""
-        return self.judged(_verdict(self.text, self.fault, check))
-
-
-def _verdict(text: bytes, fault: Problem | None, check: SignatureCheck | None) -> Verdict:
-    return verify_text(text, check) if fault is None else Verdict("invalid", problem=fault)
 
 
 def items(source: Source) -> Iterator[Item]:
@@ -300,8 +297,7 @@ def judge_lines(stream: BinaryIO, check: SignatureCheck | None = None) -> Iterat
         stream: Read from where it stands to its end.
         check: What checks signatures.
     """
-    for item in _documents("", stream, by_lines=True):
-        yield item.judge(check)
+    return _judgements(_documents("", stream, by_lines=True), 1, check)
 
 
 def judge(
@@ -318,15 +314,41 @@ def judge(
     Raises:
         JudgeKilledError: A judging process was killed.
     """
-    found = chain.from_iterable(map(items, sources))
+    return _judgements(chain.from_iterable(map(items, sources)), jobs, check)
+
+
+def _judgements(
+    items: Iterator[Item], jobs: int | None, check: SignatureCheck | None
+) -> Generator[Judgement]:
+    with closing(each(items, partial(verify_text, check=check), jobs)) as verdicts:
+        for item, found in verdicts:
+            verdict = Verdict("invalid", problem=found) if isinstance(found, Problem) else found
+            yield Judgement(item.file, item.line, len(item.text), verdict)
+
+
+def each(
+    items: Iterator[Item], ask: Callable[[bytes], T], jobs: int | None = None
+) -> Generator[tuple[Item, T | Problem]]:
+    """Yield every document with what is found of it, or its file's fault, in their order.
+
+    Args:
+        items: Taken a few chunks ahead.
+        ask: Finds it of a text and never raises. It can be sent to other processes, and so can what
+            it finds.
+        jobs: Number of processes that are asked; None: as many as there are processors to use, once
+            more than MANY documents came.
+
+    Raises:
+        JudgeKilledError: A judging process was killed.
+    """
     processes = jobs or _processors()
     alone = 0 if jobs else MANY
     if processes == 1:
         alone = sys.maxsize
-    for item in islice(found, alone):
-        yield item.judge(check)
-    for item in islice(found, 1):
-        yield from _judge_together(chain([item], found), processes, check)
+    for item in islice(items, alone):
+        yield item, item.fault or ask(item.text)
+    for item in islice(items, 1):
+        yield from _each_together(chain([item], items), ask, processes)
 
 
 def _processors() -> int:
@@ -335,12 +357,12 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _judge_together(
-    items: Iterator[Item], processes: int, check: SignatureCheck | None
-) -> Iterator[Judgement]:
-    judges: deque[_Judge] = deque()
+def _each_together(
+    items: Iterator[Item], ask: Callable[[bytes], T], processes: int
+) -> Iterator[tuple[Item, T | Problem]]:
+    judges: deque[_Judge[T]] = deque()
     try:
-        judges.extend(_Judge(check) for _ in range(processes))
+        judges.extend(_Judge(ask) for _ in range(processes))
         for chunk in _chunks(items):
             yield from judges[0].exchange(chunk)
             judges.rotate(-1)
@@ -351,36 +373,35 @@ def _judge_together(
             judge.stop()
 
 
-class _Judge:
+class _Judge(Generic[T]):
     """A process that judges chunks, one at a time, over a pipe of its own.
 
     The pools of the standard library share one pipe: a process that is killed while it writes there
     leaves them waiting for ever. Here the end of its pipe tells.
     """
 
-    def __init__(self, check: SignatureCheck | None) -> None:
+    def __init__(self, ask: Callable[[bytes], T]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, its_end = context.Pipe()
-        self._process = context.Process(target=_work, args=(its_end, check), daemon=True)
+        self._process = context.Process(target=_work, args=(its_end, ask), daemon=True)
         self._chunk: list[Item] = []
         with _interrupts_held(), its_end:
             self._process.start()
 
-    def exchange(self, chunk: list[Item]) -> list[Judgement]:
-        """Give a chunk, none if it is empty, for the judgements of the one before, if any.
+    def exchange(self, chunk: list[Item]) -> list[tuple[Item, T | Problem]]:
+        """Give a chunk, none if it is empty, for what is found of the one before, if any.
 
         Raises:
             JudgeKilledError: The process is gone.
         """
         try:
-            verdicts = self._pipe.recv() if self._chunk else []
+            found = iter(self._pipe.recv() if self._chunk else [])
             if chunk:
-                self._pipe.send([(item.text, item.fault) for item in chunk])
+                self._pipe.send([item.text for item in chunk if item.fault is None])
         except (EOFError, OSError) as error:
             raise JudgeKilledError("a process that verified was killed") from error
-        judgements = list(map(Item.judged, self._chunk, verdicts))
-        self._chunk = chunk
-        return judgements
+        before, self._chunk = self._chunk, chunk
+        return [(item, item.fault or next(found)) for item in before]
 
     def stop(self) -> None:
         """End the process, whatever it does."""
@@ -389,11 +410,11 @@ class _Judge:
         self._pipe.close()
 
 
-def _work(pipe: Connection, check: SignatureCheck | None) -> None:
+def _work(pipe: Connection, ask: Callable[[bytes], object]) -> None:
     """Judge what comes through a pipe until its other end is closed."""
     with suppress(EOFError, OSError):
         while True:
-            pipe.send([_verdict(text, fault, check) for text, fault in pipe.recv()])
+            pipe.send(list(map(ask, pipe.recv())))
 
 
 def _chunks(items: Iterator[Item]) -> Iterator[list[Item]]:

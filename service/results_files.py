@@ -1,13 +1,16 @@
 """Final results in files, and the replays behind them: read within bounds and judged, offline."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from service.engine.results import MAX_RESULTS_BYTES, Judging
+from service.engine.results import MAX_RESULTS_BYTES, Judging, read_replay
 from service.engine.verify import Problem, SignatureCheck, Verdict, read
-from service.replay_files import Item, Source, items
+from service.replay_files import Source, each, items
 
 MOST_TOLD: Final = 20
 """Most replays at fault that are named; all are looked at."""
@@ -30,14 +33,29 @@ class Outcome:
     faults: list[tuple[str, int | None, Problem]] = field(default_factory=list)
 
 
-def judge(name: str, replays: Iterable[Source], check: SignatureCheck | None = None) -> Outcome:
-    """Judge results; one replay at a time is in memory.
+Step = Callable[[int, int, int], None]
+"""Takes the bytes of a replay, how many replays there were so far, and how many are at fault."""
+
+
+def judge(
+    name: str,
+    replays: Sequence[Source],
+    check: SignatureCheck | None = None,
+    jobs: int | None = None,
+    step: Step = lambda *_: None,
+) -> Outcome:
+    """Judge results; of the replays a few chunks at a time are in memory.
 
     Args:
         name: Path of the file with the results, as JSON or as NDJSON.
         replays: Where the replays of the tournament are; without any the verdict is ``incomplete``
-            at best.
-        check: What checks signatures.
+            at best. They are not read where the results themselves are not to be judged.
+        check: What checks signatures; it must be one that can be sent to other processes.
+        jobs: Number of processes that verify replays, as for :func:`service.replay_files.judge`.
+        step: Called after each replay.
+
+    Raises:
+        JudgeKilledError: A process that verified was killed.
     """
     try:
         value = _read(Path(name))
@@ -49,30 +67,24 @@ def judge(name: str, replays: Iterable[Source], check: SignatureCheck | None = N
         return _unreadable("malformed", str(error))
     judging = Judging()
     judging.open(value, check)
-    count, given = 0, False
+    if not judging.opened:
+        return Outcome(judging.close(replays=False))
+    count, bad = 0, 0
     faults: list[tuple[str, int | None, Problem]] = []
-    for source in replays:
-        given = True
-        for item in items(source):
+    documents = chain.from_iterable(map(items, replays))
+    with closing(each(documents, partial(read_replay, check=check), jobs)) as found:
+        for item, replay in found:
             count += item.fault is None
-            problem = _judge(judging, item, check)
+            problem = judging.add(replay)
+            bad += problem is not None
             if problem is not None and len(faults) < MOST_TOLD:
                 faults.append((item.file, item.line, problem))
-    return Outcome(judging.close(replays=given), count, faults)
+            step(len(item.text), count, bad)
+    return Outcome(judging.close(replays=bool(replays)), count, faults)
 
 
 def _unreadable(code: str, detail: str) -> Outcome:
     return Outcome(Verdict("invalid", problem=Problem("file", code, detail)))
-
-
-def _judge(judging: Judging, item: Item, check: SignatureCheck | None) -> Problem | None:
-    if item.fault is not None:
-        return judging.fault(item.fault)
-    try:
-        value = read(item.text)
-    except ValueError as error:
-        return judging.fault(Problem("replays", "malformed", str(error)))
-    return judging.add(value, check)
 
 
 def _read(file: Path) -> Any:

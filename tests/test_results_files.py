@@ -1,6 +1,13 @@
 """Final results verified offline: a whole event's files, and each of their parts tampered with."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,13 +23,15 @@ from client import Client, Contract, Json, expect, told
 from documents import SIGNING_KEYS
 from hall import enter, finish, organiser, start
 from jsonschema import Draft202012Validator
+from programs import PROGRAM, judging_children, program, wait_until, watch
 from sqlalchemy import Connection, text
 
 from service import standings
 from service.app import create_app
 from service.cli import main
 from service.engine.replay import canonical
-from service.engine.results import FORMAT, LEVELS, Judging, digest, signed_facts
+from service.engine.results import FORMAT, LEVELS, Judging, digest, read_replay, signed_facts
+from service.results_files import MOST_TOLD
 from service.settings import Settings
 from service.signatures import SigningKeys
 from service.store.database import Database
@@ -378,6 +387,120 @@ def test_a_truncated_export_is_not_taken_for_the_whole(event: Files) -> None:
     assert "closing line" in ended.output
 
 
+def damaged(event: Files, times: int = 1) -> tuple[Path, Path]:
+    """Return files of results, and of replays so many times that are wrong in many ways."""
+    files = event.copy()
+    replays = files.replays
+    doubled(files)
+    replays[1]["log"].insert(0, "hint")
+    replays[2]["header"]["tournament"]["attempt"] = 2
+    replays[3:3] = [{"broken": replays[3]["header"]["id"]}, {"broken": 7}, {}]
+    files.replays *= times
+    results = files.folder / "damaged.json"
+    results.write_text(json.dumps(files.results))
+    file = files.write_replays()
+    file.write_text(f"{{\n{file.read_text()}{json.dumps(replays[0])}\n")
+    return results, file
+
+
+def test_any_number_of_processes_says_the_same(event: Files) -> None:
+    results, sound = event.folder / "sound.json", event.copy().write_replays()
+    results.write_text(json.dumps(event.results))
+    sound = sound.rename(event.folder / "sound.ndjson")
+
+    for given, code, faults in (((results, sound), 0, 0), (damaged(event, 30), 1, MOST_TOLD)):
+        said = [
+            program("results", "verify", "--json", "--keys", SIGNING_KEYS, *given, "--jobs", jobs)
+            for jobs in ("1", "2", "5")
+        ]
+        assert [one.returncode for one in said] == [code] * 3
+        assert len(json.loads(said[0].stdout)["faults"]) == faults, said[0].stdout
+        assert {one.stdout for one in said} == {said[0].stdout}
+        assert {one.stderr for one in said} == {b""}
+
+
+def test_replays_may_come_by_standard_input(event: Files) -> None:
+    files = event.copy()
+    results, replays = files.folder / "results.json", files.write_replays()
+    results.write_text(json.dumps(files.results))
+
+    done = program("results", "verify", results, "-", typed=replays.read_bytes())
+
+    assert done.returncode == 0
+    assert done.stdout.decode().endswith(f"valid, {len(files.replays)} replays\n")
+
+
+def test_replays_of_results_that_are_none_are_not_waited_for(event: Files) -> None:
+    files = event.copy()
+    files.document["format"] = "results-2"
+    results = files.folder / "results.json"
+    results.write_text(json.dumps(files.results))
+
+    with subprocess.Popen(
+        [PROGRAM, "results", "verify", results, "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.wait(30) == 3
+
+
+def test_long_verifying_shows_how_far_it_is(event: Files, tmp_path: Path) -> None:
+    results, replays = damaged(event)
+    pipe = tmp_path / "replays.ndjson"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("w", encoding="ascii") as file:
+            for line in replays.read_text().splitlines(keepends=True):
+                file.write(line)
+                file.flush()
+                time.sleep(0.2)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    written, code = watch(["results", "verify", results, pipe])
+    writing.join()
+
+    assert code == 1
+    shown, _, found = written.partition("structure")
+    assert re.search("[0-9]+ verified, [1-9] bad", shown)
+    assert "verified" not in found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are listed in /proc")
+@pytest.mark.parametrize(
+    ("jobs", "code", "said"),
+    [
+        (2, 1, "Error: stopped: a process that verified was killed\n"),
+        (0, 130, "\nStopped after [1-9][0-9]* replays?\\.\n"),
+    ],
+)
+def test_what_is_cut_short_has_no_verdict(event: Files, jobs: int, code: int, said: str) -> None:
+    files = event.copy()
+    results, replays = files.folder / "results.json", files.write_replays().read_bytes()
+    results.write_text(json.dumps(files.results))
+    with subprocess.Popen(
+        [PROGRAM, "results", "verify", results, "-", *(["--jobs", f"{jobs}"] if jobs else [])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        process.stdin.write(replays * 30)
+        process.stdin.flush()
+        if jobs:
+            wait_until(lambda: len(judging_children(process.pid)) == jobs)
+            for child in judging_children(process.pid):
+                os.kill(child, signal.SIGKILL)
+        else:
+            process.send_signal(signal.SIGINT)
+        told, errors = process.communicate(timeout=30)
+
+    assert process.returncode == code
+    assert told == b""
+    assert re.fullmatch(said, errors.decode())
+
+
 def test_an_unknown_format_is_not_judged(event: Files) -> None:
     files = event.copy()
     files.document["format"] = "results-2"
@@ -415,7 +538,7 @@ def test_no_results_whatever_make_it_raise(event: Files) -> None:
         judging = Judging()
         judging.open(files.results, None)
         for one in files.replays:
-            judging.add(one)
+            judging.add(read_replay(json.dumps(one).encode()))
         verdicts.add(judging.close(replays=True).verdict)
 
     assert verdicts <= {"valid", "invalid", "unsupported"}

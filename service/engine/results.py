@@ -38,6 +38,7 @@ from service.engine.verify import (
     list_of,
     members_of,
     misfit,
+    read,
     text_of,
 )
 from service.engine.verify import verify as verify_replay
@@ -263,6 +264,57 @@ _FILE: Final[Check] = members_of(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What results need to know of a valid replay.
+
+    Attributes:
+        header: Its header.
+        digest: Its digest.
+        status: How the game ended.
+        result: What it came to as an attempt.
+    """
+
+    header: Json
+    digest: str
+    status: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What stands in place of a replay that is invalid.
+
+    Attributes:
+        game: The game's id.
+    """
+
+    game: str
+
+
+def read_replay(text: bytes, check: SignatureCheck | None = None) -> Replay | Broken | Problem:
+    """Verify a replay by itself: all of the work on it that other replays have no part in.
+
+    Args:
+        text: The document's, or of ``{"broken": id}``.
+        check: What checks its signature, too.
+    """
+    try:
+        value = read(text)
+    except ValueError as error:
+        return _of_replay("malformed", str(error))
+    if type(value) is dict and value.keys() == {"broken"} and type(value["broken"]) is str:
+        return Broken(value["broken"])
+    verdict = verify_replay(value, check)
+    facts = verdict.result
+    if verdict.verdict != "valid" or facts is None:
+        why = verdict.problem.detail if verdict.problem else "it is not finished"
+        return _of_replay(verdict.verdict, f"a replay is {verdict.verdict}: {why}")
+    time = value["times"][-1] if value["times"] else 0
+    result = Result(int(facts["status"] == "won"), facts["score"], facts["ply"], time)
+    return Replay(value["header"], value["digest"], facts["status"], result)
+
+
 @dataclass(slots=True)
 class Judging:
     """Results that are judged: opened first, then given every replay, then closed.
@@ -352,44 +404,35 @@ class Judging:
         if self.verdict.levels["deals"][0] != "fail":
             self._pass("deals")
 
-    def add(self, value: Any, check: SignatureCheck | None = None) -> Problem | None:
+    @property
+    def opened(self) -> bool:
+        """Whether there are results that replays can be compared with."""
+        return bool(self._document)
+
+    def add(self, found: Replay | Broken | Problem) -> Problem | None:
         """Judge a replay; return what is wrong with it, None if nothing is.
 
         Args:
-            value: The document, or ``{"broken": id}`` in place of one that is invalid.
-            check: What checks its signature, too.
+            found: What it is by itself, or what is wrong with it or with its file.
         """
-        if not self._document:
+        problem = found if isinstance(found, Problem) else self._compare_replay(found)
+        if problem is None:
             return None
-        problem = self._judge(value, check)
-        return None if problem is None else self.fault(problem)
-
-    def fault(self, problem: Problem) -> Problem:
-        """Note what is wrong with the replays as they are given, and return it."""
         problem = replace(problem, level="replays")
         self._fail(problem)
         return problem
 
-    def _judge(self, value: Any, check: SignatureCheck | None) -> Problem | None:
-        if type(value) is dict and value.keys() == {"broken"}:
-            return self._judge_broken(value["broken"])
-        verdict = verify_replay(value, check)
-        if verdict.verdict != "valid" or verdict.result is None:
-            why = verdict.problem.detail if verdict.problem else "it is not finished"
-            return _of_replay(verdict.verdict, f"a replay is {verdict.verdict}: {why}")
-        header = value["header"]
+    def _compare_replay(self, found: Replay | Broken) -> Problem | None:
+        if isinstance(found, Broken):
+            return self._compare_broken(found.game)
+        header = found.header
         name = header["id"]
         entry, attempt = self._awaited.pop(name, ({}, {}))
         if not attempt:
             if name in self._found:
                 return _of_replay("replay-twice", f"the replay of game {name} comes twice")
             return _of_replay("replay-not-listed", f"game {name} is not in these results")
-        self._found[name] = Result(
-            int(verdict.result["status"] == "won"),
-            verdict.result["score"],
-            verdict.result["ply"],
-            value["times"][-1] if value["times"] else 0,
-        )
+        self._found[name] = found.result
         deal = self._seeds.get(attempt["deal"], {})
         expected = {
             "id": self._document["tournament"],
@@ -404,14 +447,14 @@ class Judging:
             return _of_replay("replay-of-another", f"game {name} is not the attempt that is told")
         if header["ruleset"] != self._document["ruleset"] or header["deal"] != sealed:
             return _of_replay("replay-of-another", f"game {name} is not of the deal that is told")
-        if attempt.get("digest") != value["digest"]:
+        if attempt.get("digest") != found.digest:
             return _of_replay("digest-mismatch", f"game {name} does not have the digest told")
-        if attempt["status"] != verdict.result["status"] or result_of(attempt) != self._found[name]:
+        if attempt["status"] != found.status or result_of(attempt) != found.result:
             return _of_replay("result-mismatch", f"game {name} does not have the result told")
         return None
 
-    def _judge_broken(self, name: Any) -> Problem | None:
-        _, attempt = self._awaited.get(name, ({}, {})) if type(name) is str else ({}, {})
+    def _compare_broken(self, name: str) -> Problem | None:
+        _, attempt = self._awaited.get(name, ({}, {}))
         if "invalid" not in attempt:
             return _of_replay("replay-missing", f"there is no replay of game {name}")
         del self._awaited[name]
