@@ -58,7 +58,7 @@ from service.store.database import Database, DatabaseUnavailableError, Instant
 from service.tournaments import entering, settling
 from service.tournaments.feed import Happening, Watch, after_number, moved, went_through
 from service.tournaments.feed import Mark as Point
-from service.tournaments.model import STAFF, Seen, look
+from service.tournaments.model import SHOWN_AGAIN, STAFF, Seen, look
 from service.watch import Change, Mark, Watched
 
 T = TypeVar("T")
@@ -161,6 +161,8 @@ class Scene:
 
     def add(self, rows: Sequence[Happening]) -> None:
         """Add events that follow the last one."""
+        if any(row.kind in SHOWN_AGAIN for row in rows):
+            self._rows.clear()  # what was kept back is for all to know now
         self._rows += [(row, {}) for row in rows]
         self.mark = _point(rows[-1])
 

@@ -182,6 +182,29 @@ class TestEvents:
         assert all("by" in one for one in heard[0] if one["kind"] != "result")
         assert not any("by" in one or "public" in one for one in heard[1])
 
+    def test_what_was_kept_back_is_told_to_whoever_goes_on_from_before_it(
+        self, host: Host, ada: Person, client: Client
+    ) -> None:
+        """Also by a process that has passed it by for others."""
+        tournament = host.tournament()
+        enter(ada, tournament)
+        with watch(ada, tournament) as player, watch(host, tournament) as hosts:
+            for one in (player, hosts):
+                one.event()
+            host.act(tournament, "freeze")
+            finish(ada, tournament)
+            frozen = player.event()
+            kinds = [hosts.event().value["kind"] for _ in range(2)]
+            host.act(tournament, "unfreeze")
+            told = player.event()
+            with watch(client, tournament, frozen.id) as late:
+                later = [late.event().value for _ in range(2)]
+
+        assert kinds == ["frozen", "result"]
+        assert told.value["kind"] == "unfrozen"
+        assert [one["kind"] for one in later] == ["result", "unfrozen"]
+        assert later == happened(client, tournament)[-2:]
+
     def test_a_seed_is_told_by_none_before_its_round_is_revealed(
         self, host: Host, ada: Person, database: Database
     ) -> None:

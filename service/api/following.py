@@ -49,6 +49,9 @@ def watch_tournament(tournament_id: UUID) -> Response:
     - `end`: the tournament is final or cancelled, and the stream ends. It comes again to whoever
       connects again.
 
+    What a freeze kept back is not sent when it ends, since its numbers have passed; whoever wants
+    it asks `listTournamentEvents` for what came after `frozen`.
+
     Each `id` names a point of the tournament's events: a number, a hyphen, and the event's instant.
     Sent as `Last-Event-ID`, what happened since comes first; a number alone will do too, 0 for all
     there is. A comment comes after at most 14 s without an event. A stream that ends without `end`

@@ -700,7 +700,9 @@ def get_standings_around(query: Json, tournament_id: UUID) -> Response:
 def list_events(query: Json, tournament_id: UUID) -> Response:
     """Everything that was done or came about, in order: who, when and why.
 
-    Who did it is told to the hosts alone, and so are some events.
+    Who did it is told to the hosts alone, and so are some events. Results, cuts and rulings that a
+    freeze keeps back are told once it has ended, by the numbers that they have: whoever has read on
+    meanwhile finds them after `frozen`.
     """
     seen, found = settled(tournament_id, feed.read, after=query["after"], limit=query["limit"])
     hosts = seen.role in STAFF

@@ -624,7 +624,9 @@ def look_as_host(
 
 
 KEPT_BACK: Final = ("result", "cut", "ruling")
-"""Events that a freeze keeps from all but hosts, until the standings are shown again."""
+"""Events that a freeze keeps from all but hosts, until the standings are shown again ..."""
+SHOWN_AGAIN: Final = ("unfrozen", "finalised")
+"""... and those with which they are."""
 
 
 @dataclass(frozen=True, slots=True)
