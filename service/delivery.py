@@ -13,7 +13,7 @@ import orjson
 from service import posting, tournament_view, view
 from service.store.database import Database, DatabaseUnavailableError
 from service.tournaments import webhooks
-from service.tournaments.feed import Happening
+from service.tournaments.feed import Happening, Mark
 from service.tournaments.webhooks import Claim
 
 AT_ONCE: Final = 8
@@ -24,7 +24,11 @@ _JITTER: Final = 0.2
 
 
 def message(held: Claim, event: Happening) -> tuple[str, bytes]:
-    """Return the id and the body of the message that tells an event."""
+    """Return the id and the body of the message that tells an event.
+
+    The id has the event's instant, too: after a database was restored another one may have its
+    number.
+    """
     told = {
         "type": f"tournament.{event.kind}",
         "timestamp": view.instant(event.at),
@@ -33,7 +37,7 @@ def message(held: Claim, event: Happening) -> tuple[str, bytes]:
             **tournament_view.happening(event, hosts=True),
         },
     }
-    return f"{held.tournament}-{event.number}", orjson.dumps(told)
+    return f"{held.tournament}-{Mark.of(event.number, event.at)}", orjson.dumps(told)
 
 
 class Deliverer:

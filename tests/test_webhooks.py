@@ -176,7 +176,7 @@ def test_what_happens_is_posted_signed_and_in_order(
             "timestamp": event["at"],
             "data": {"tournament": tournament["id"], **event},
         }
-        assert headers["webhook-id"] == f"{tournament['id']}-{event['number']}"
+        assert headers["webhook-id"].startswith(f"{tournament['id']}-{event['number']}-")
     assert [(one["number"], one["attempt"], one["status"]) for one in listed(host, webhook)] == [
         (3, 1, 200),
         (4, 1, 200),
@@ -274,6 +274,28 @@ def test_one_whose_process_was_killed_is_taken_up_again_when_its_lease_is_over(
     assert meanwhile == []
     assert receiver.numbers == [3]
     assert late is None
+
+
+def test_s_89_after_a_restore_what_happened_otherwise_has_another_id(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    """S-89: a receiver that passes by what it took already takes it."""
+    tournament = host.tournament()
+    hook(host, tournament, receiver.url)
+    host.act(tournament, "freeze")
+    deliver(database)
+    given = {"id": tournament["id"]}
+    for query in (
+        "DELETE FROM tournament_events WHERE tournament_id = :id AND number = 3",
+        "UPDATE tournaments SET events = 2 WHERE id = :id",
+        "UPDATE webhooks SET cursor = 2 WHERE tournament_id = :id",
+    ):
+        database.run(lambda one, query=query: one.execute(text(query), given))
+    enter(ada, tournament)
+    deliver(database)
+
+    assert receiver.numbers == [3, 3]
+    assert len({headers["webhook-id"] for headers, _ in receiver.heard}) == 2
 
 
 @pytest.mark.parametrize("how", ["gone", "late"])
