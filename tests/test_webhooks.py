@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from documents import SIGNING_KEYS
 from flask import Flask
 from hall import Host, enter, finish, happened, organiser
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from standardwebhooks import Webhook
 
 from service import posting
@@ -290,7 +290,8 @@ def test_s_89_after_a_restore_what_happened_otherwise_has_another_id(
         "UPDATE tournaments SET events = 2 WHERE id = :id",
         "UPDATE webhooks SET cursor = 2 WHERE tournament_id = :id",
     ):
-        database.run(lambda one, query=query: one.execute(text(query), given))
+        change = text(query).bindparams(**given)
+        database.run(partial(Connection.execute, statement=change))
     enter(ada, tournament)
     deliver(database)
 
