@@ -13,6 +13,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 import pytest
@@ -284,13 +285,12 @@ def test_s_89_after_a_restore_what_happened_otherwise_has_another_id(
     hook(host, tournament, receiver.url)
     host.act(tournament, "freeze")
     deliver(database)
-    given = {"id": tournament["id"]}
     for query in (
         "DELETE FROM tournament_events WHERE tournament_id = :id AND number = 3",
         "UPDATE tournaments SET events = 2 WHERE id = :id",
         "UPDATE webhooks SET cursor = 2 WHERE tournament_id = :id",
     ):
-        change = text(query).bindparams(**given)
+        change = text(query).bindparams(id=UUID(tournament["id"]))
         database.run(partial(Connection.execute, statement=change))
     enter(ada, tournament)
     deliver(database)
