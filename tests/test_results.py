@@ -348,6 +348,23 @@ class TestRejudging:
         expect(host.post(f"{job['links']['self']}/apply"))
         assert standings(host, contest) == before
 
+    def test_s_61_how_much_it_moves_is_not_told_while_standings_are_frozen(
+        self, host: Host, ada: Person, client: Client, database: Database
+    ) -> None:
+        """S-61: it is told with all else once they are shown again."""
+        contest, (game,) = played(host, ada)
+        expect(host.act(contest, "freeze"))
+        before = happened(client, contest)
+        change(database, "UPDATE games SET score = 50 WHERE id = :id", id=game["id"])
+
+        expect(host.post(f"{rejudge(host, contest)['links']['self']}/apply"))
+
+        assert happened(client, contest) == before
+        assert happened(host, contest)[-1]["kind"] == "rejudging-applied"
+        expect(host.act(contest, "unfreeze"))
+        kinds = [one["kind"] for one in happened(client, contest)]
+        assert kinds[-2:] == ["rejudging-applied", "unfrozen"]
+
     def test_another_log_than_the_one_that_was_verified_is_found(
         self, host: Host, ada: Person, database: Database
     ) -> None:

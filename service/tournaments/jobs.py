@@ -427,7 +427,8 @@ def apply(
     standings.write(connection, tournament_id)
     _tell_invalid(connection, tournament_id, seen.now, found["invalid"])
     data = {"job": str(job.id), **_counts(found)}
-    told = Event("rejudging-applied", who.player, reason=job.reason, data=data)
+    public = seen.tournament.frozen_at is None
+    told = Event("rejudging-applied", who.player, reason=job.reason, public=public, data=data)
     tell(connection, tournament_id, seen.now, told)
     _end(connection, job, seen.now, "applied", {})
     return _read(connection, tournament_id, job_id)

@@ -623,7 +623,7 @@ def look_as_host(
     return seen
 
 
-KEPT_BACK: Final = ("result", "cut", "ruling")
+KEPT_BACK: Final = ("result", "cut", "ruling", "rejudging-applied")
 """Events that a freeze keeps from all but hosts, until the standings are shown again ..."""
 SHOWN_AGAIN: Final = ("unfrozen", "finalised")
 """... and those with which they are."""
