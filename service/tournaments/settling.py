@@ -155,28 +155,23 @@ def _settle(connection: Connection, tournament_id: UUID, *, patient: bool) -> bo
 def _time_out(
     connection: Connection, tournament: Tournament, now: datetime, overdue: Sequence[Record]
 ) -> bool:
-    scores = {record.id: _score(record) for record in overdue}
+    results = [_result(record) for record in overdue]
     ended = set(
         _TIME_OUT.on(
             connection,
-            ids=list(scores),
-            scores=[score or 0 for score in scores.values()],
+            ids=[record.id for record in overdue],
+            scores=[result.cards if result else 0 for result in results],
             plies=[record.ply for record in overdue],
-            sounds=[score is not None for score in scores.values()],
+            sounds=[result is not None for result in results],
         ).fetchall()
     )
-    written = [record for record in overdue if (record.id,) in ended]
-    which = sorted({record.entry for record in written if record.entry is not None})
+    written = [one for one in zip(overdue, results, strict=True) if (one[0].id,) in ended]
+    which = sorted({record.entry for record, _ in written if record.entry is not None})
     standings.write(connection, tournament.id, which)
     counting = {deal.number for deal in tournament.deals if deal.counts}
     told = []
-    for record in written:
-        score = scores[record.id]
-        if score is None:
-            continue
-        times = record.instants()
-        result = Result(0, score, record.ply, times[-1] if times else 0)
-        if record.deal_no in counting:
+    for record, result in written:
+        if result is not None and record.deal_no in counting:
             over = Attempt(record.deal_no, record.attempt or 0, result)
             data = {**standings.told(over), "timed_out": True}
             public = tournament.frozen_at is None
@@ -186,14 +181,15 @@ def _time_out(
     return True
 
 
-def _score(record: Record) -> int | None:
-    """Return how many cards are on foundations, None for a damaged record, which counts nothing."""
+def _result(record: Record) -> Result | None:
+    """Return what an attempt comes to as it stands, None if its record is damaged."""
     try:
-        record.instants()
-        return record.replay().position.score
+        times = record.instants()
+        score = record.replay().position.score
     except BrokenLogError as error:
-        _log.error("attempt %s cannot be scored: %s", record.id, error)
+        _log.error("attempt %s cannot be scored, and counts nothing: %s", record.id, error)
         return None
+    return Result(0, score, record.ply, times[-1] if times else 0)
 
 
 # An act of before the deadline that was still being written has added to the ply.
