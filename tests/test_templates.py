@@ -198,6 +198,36 @@ class TestSeries:
             assert problem(answer) == (422, "invalid-request")
         assert len(series(host, count=MAX_SERIES)["tournaments"]) == MAX_SERIES
 
+    @pytest.mark.parametrize(
+        ("told", "titles"),
+        [
+            ({"title": "{date}: ten deals"}, ("2026-10-24: ten deals", "2026-10-25: ten deals")),
+            ({"title": "{Date} {}"}, ("{Date} {}", "{Date} {}")),
+            (
+                {"title": None, "template": "daily-deal", "at": "23:30", "rounds": None},
+                ("Deal of the day, 2026-10-24", "Deal of the day, 2026-10-25"),
+            ),
+        ],
+    )
+    def test_each_title_has_its_date(self, host: Host, told: Json, titles: tuple[str, str]) -> None:
+        """That of the zone."""
+        body = {**EVENING, "zone": "Asia/Tokyo", "count": 2, **told}
+        given = {name: value for name, value in body.items() if value is not None}
+
+        made = expect(host.post("/v1/tournaments/series", given), 201)
+
+        assert tuple(one["title"] for one in made["tournaments"]) == titles
+
+    def test_a_title_is_no_longer_with_its_date_than_without(self, host: Host) -> None:
+        for length in (120, 121):
+            title = "{date}".rjust(length - 4, "x")
+            answer = host.post("/v1/tournaments/series", {**EVENING, "title": title})
+            if length == 120:
+                assert len(expect(answer, 201)["tournaments"][0]["title"]) == 120
+            else:
+                assert problem(answer) == (422, "bad-tournament")
+                assert problem(answer).body["errors"][0]["pointer"] == "/title"
+
     def test_entry_opens_and_closes_by_the_same_clocks(self, host: Host) -> None:
         rules = {"opens": {"day": -3, "time": "08:00"}, "closes": {"time": "20:00"}, "capacity": 9}
         made = series(host, entry=rules, first="2026-10-25", count=1)

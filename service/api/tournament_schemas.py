@@ -32,6 +32,7 @@ from service.tournaments.templates import EVERY, MAX_SERIES, TEMPLATES
 
 MAX_LIMIT_MS: Final = 30 * 24 * 3600 * 1000
 MAX_ENTRIES: Final = 100_000
+MAX_TITLE: Final = 120
 EARLIEST, LATEST = 2000, 9000
 """Years between which tournaments lie."""
 
@@ -168,7 +169,7 @@ class _Planned(Schema):
     """What a tournament may be told to be, but for instants."""
 
     template = words(tuple(TEMPLATES), "What is left out is as this template has it")
-    title = line(120, "Shown to others; needed without a template", "Thursday's ten deals")
+    title = line(MAX_TITLE, "Shown to others; needed without a template", "Thursday's ten deals")
     about = _prose("Shown to others")
     ruleset = words(tuple(RULESETS), f"Which game is played; left out, `{DEFAULT_RULESET}`")
     visibility = words(
@@ -243,6 +244,12 @@ class NewSeries(_Planned):
     They have rounds, or a template and the time of the day at which it starts.
     """
 
+    title = line(
+        MAX_TITLE,
+        "Shown to others, each with its date in place of `{date}`; left out, the template's and "
+        "the date; needed without a template",
+        "Ten deals of {date}",
+    )
     entry = fields.Nested(SeriesEntryRules)
     at = _clock("When, on each date, the first round of the template starts")
     rounds = fields.List(
@@ -266,7 +273,7 @@ class NewSeries(_Planned):
 class TournamentChange(Schema):
     """What is to change; what is left out stays."""
 
-    title = line(120, "Shown to others", "Thursday's ten deals")
+    title = line(MAX_TITLE, "Shown to others", "Thursday's ten deals")
     about = _prose("Shown to others")
     ruleset = words(tuple(RULESETS), "Which game is played")
     visibility = words(_VISIBILITIES, "Who sees it")

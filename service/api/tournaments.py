@@ -226,6 +226,9 @@ def _series(body: Json) -> dict[date, Callable[[datetime], Plan]]:
     }
 
 
+_DATE: Final = "{date}"
+
+
 def _on(body: Json, calendar: Calendar) -> Json:
     """Return the body of a tournament on one date of its series."""
 
@@ -245,7 +248,10 @@ def _on(body: Json, calendar: Calendar) -> Json:
     for name in ("opens", "closes"):
         if name in entry:
             entry[f"{name}_at"] = at(entry.pop(name))
-    return {**filled, "entry": entry}
+    title = body.get("title", f"{filled['title']}, {_DATE}").replace(_DATE, str(calendar.date))
+    if len(title) > shapes.MAX_TITLE:
+        raise BadTournamentError("/title", f"{shapes.MAX_TITLE} characters at most, with its date")
+    return {**filled, "entry": entry, "title": title}
 
 
 def _change(body: Json) -> Callable[[Plan], Plan]:
