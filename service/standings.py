@@ -154,6 +154,21 @@ def _by_deal(standing: Standing) -> Iterator[Attempt]:
         yield standing.cells[deal]
 
 
+LASTED: Final = cast(
+    1000 * func.extract("epoch", games.c.ended_at - games.c.created_at), BigInteger
+)
+TIMES: Final = case((games.c.status == "timed-out", games.c.times))
+"""A deadline ends a game at another instant than that of its last entry."""
+
+
+def time_of(lasted: int, times: bytes | None) -> int:
+    """Return the ms of the last entry of a game that is over, from :data:`LASTED` and these."""
+    if times is None:
+        return lasted
+    unpacked = unpack_times(times)
+    return unpacked[-1] if unpacked else 0
+
+
 _GAMES: Final = (
     select(
         func.jsonb_agg(
@@ -163,11 +178,8 @@ _GAMES: Final = (
                 games.c.status,
                 games.c.score,
                 games.c.ply,
-                cast(
-                    1000 * func.extract("epoch", games.c.ended_at - games.c.created_at), BigInteger
-                ),
-                # A deadline ends a game at another instant than that of its last entry.
-                case((games.c.status == "timed-out", func.encode(games.c.times, "hex"))),
+                LASTED,
+                func.encode(TIMES, "hex"),
                 func.length(games.c.verified),
             )
         )
@@ -250,8 +262,8 @@ def _facts(
     for deal, number, status, score, ply, lasted, packed, digest in played or ():
         verified[deal, number] = PENDING if digest is None else VALID if digest else INVALID
         if digest != 0:
-            times = [lasted] if packed is None else unpack_times(bytes.fromhex(packed))
-            result = Result(int(status == "won"), score, ply, times[-1] if times else 0)
+            time = time_of(lasted, None if packed is None else bytes.fromhex(packed))
+            result = Result(int(status == "won"), score, ply, time)
             attempts.append(Attempt(deal, number, result))
     rounds: list[set[int]] = []
     for number, deal, counts in sorted(dealt):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Uuid, bindparam, func, insert, select, tuple_
 from service import access, standings
 from service.engine.deals import DEFAULT_SPEC
 from service.engine.errors import BrokenLogError, RendezvousError
-from service.engine.replay import Json, canonical, unpack_times
+from service.engine.replay import Json, canonical
 from service.engine.results import FORMAT, digest_of_text, places_of, signed_facts
 from service.engine.standings import OVERALL, scoring_json
 from service.games import COLUMNS, SOURCE, Record, replay_of, to_ms
@@ -253,18 +253,17 @@ def _entries(connection: Connection, tournament: UUID) -> list[Json]:
         }
         for entry, player, reach, withdrawn in connection.execute(query)
     }
-    for game, entry, deal, attempt, status, score, ply, packed, verified in _PLAYED.on(
+    for game, entry, deal, attempt, status, score, ply, lasted, times, verified in _PLAYED.on(
         connection, tournament=tournament
     ):
         named = {"game": str(game), "deal": deal, "attempt": attempt}
         if verified:
-            times = unpack_times(packed)
             result = {
                 "status": status,
                 "won": int(status == "won"),
                 "cards": score,
                 "entries": ply,
-                "time": times[-1] if times else 0,
+                "time": standings.time_of(lasted, times),
                 "digest": verified.hex(),
             }
             found[entry]["attempts"].append({**named, **result})
@@ -276,7 +275,7 @@ def _entries(connection: Connection, tournament: UUID) -> list[Json]:
 _PLAYED: Final = Statement(
     select(
         *(GAME.id, GAME.entry_id, GAME.deal_no, GAME.attempt),
-        *(GAME.status, GAME.score, GAME.ply, GAME.times, GAME.verified),
+        *(GAME.status, GAME.score, GAME.ply, standings.LASTED, standings.TIMES, GAME.verified),
     )
     .where(GAME.tournament_id == bindparam("tournament", type_=Uuid))
     .order_by(GAME.entry_id, GAME.deal_no, GAME.attempt)
