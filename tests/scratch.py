@@ -41,7 +41,6 @@ def _from_scratch(connection: Connection, tournament: UUID, number: int) -> list
             {"id": tournament},
         )
     }
-    in_it = {deal for deal, (round_, counts) in dealt.items() if counts and number in {0, round_}}
     entries = connection.execute(
         text("""SELECT id, reach, withdrawn_at IS NOT NULL AS withdrawn FROM tournament_entries
         WHERE tournament_id = :id"""),
@@ -55,6 +54,11 @@ def _from_scratch(connection: Connection, tournament: UUID, number: int) -> list
     played = _played(connection, tournament)
     standing = []
     for entry, reach, withdrawn in entries:
+        in_it = {
+            deal
+            for deal, (round_, counts) in dealt.items()
+            if counts and (round_ == number or (number == 0 and round_ <= reach))
+        }
         attempts = {
             (deal, attempt): dict(one)
             for (whose, deal, attempt), one in played.items()

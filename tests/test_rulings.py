@@ -387,7 +387,9 @@ class TestAdmission:
         assert problem(try_to_rule(host, contest, "admit", entry=entry, round=3)) == (
             *(404, "not-found"),
         )
+        assert [row["total"]["deals"] for row in standings(host, contest)] == [1, 1]
         expect(take_back(host, contest, made), 201)
+        assert [row["total"]["deals"] for row in standings(host, contest)] == [1, 0]
         assert ranks(host, contest, "?round=2") == [("Ada", 1), ("Bea", None)]
         assert problem(try_to_start(bea, contest, 2)) == (409, "not-through")
 

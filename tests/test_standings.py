@@ -261,6 +261,15 @@ class TestEntries:
         assert far[OVERALL].key < near[OVERALL].key  # type: ignore[operator]
         assert near[2].key is None
 
+    def test_what_was_played_beyond_the_last_round_that_one_may_play_is_not_in_the_whole(
+        self,
+    ) -> None:
+        """As where an admission was taken back: nobody who was not admitted is behind for it."""
+        near = Entry(1, withdrawn=False, attempts=PLAYED).standings(Scoring(), [{1}, {2}])
+        same = Entry(1, withdrawn=False, attempts=PLAYED[:1]).standings(Scoring(), [{1}, {2}])
+
+        assert near[OVERALL] == same[OVERALL]
+
     def test_s_50_who_has_left_has_no_rank(self) -> None:
         """S-50: and those behind close up, as ranks are counted."""
         gone = Entry(1, withdrawn=True, attempts=PLAYED).standings(Scoring(), [{1, 2}])

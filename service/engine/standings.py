@@ -297,7 +297,7 @@ class Entry:
     """All that an entry's standings follow from.
 
     Attributes:
-        reach: The last round that it may play.
+        reach: The last round that it may play: what is of later ones is not in the whole.
         withdrawn: Whether it has left.
         attempts: Those that are over and not found invalid.
         rulings: Those on it that hold, in their order.
@@ -323,7 +323,8 @@ class Entry:
         """
         attempts, disqualified = judged(self.attempts, self.rulings)
         ranked = not (disqualified or self.withdrawn)
-        counting = {deal for deals in rounds for deal in deals}
+        # An admission may have been taken back once the round was played.
+        counting = {deal for deals in rounds[: self.reach] for deal in deals}
         found = {
             OVERALL: stand(
                 scoring,
