@@ -293,12 +293,37 @@ def results_text(of: Results) -> list[bytes]:
 
 def results_lines(of: Results) -> Iterator[Json]:
     """Yield final results as lines: all but the entries, then these."""
-    document = json.loads(of.text)
-    entries = document.pop("entries")
+    document, entries = _opened(of.text)
     signature = {} if of.signature is None else {"signature": of.signature}
     yield {"document": document, "digest": of.digest.hex(), **signature}
     for one in entries:
         yield {"entry": one}
+
+
+def _opened(text: str) -> tuple[Json, Iterator[Json]]:
+    """Return a document of results without its entries, and these, read one by one.
+
+    All at once they take several times the text's memory, and hold up every other thread.
+
+    Args:
+        text: Canonical JSON, in which nothing but numbers comes before the entries, and after them
+            the format.
+    """
+    begin, end = text.index(_ENTRIES), text.rindex(_AFTER_ENTRIES)
+
+    def entries() -> Iterator[Json]:
+        at = begin + len(_ENTRIES)
+        while at < end:
+            entry, at = _decode(text, at)
+            yield entry
+            at += len(",")
+
+    return json.loads(text[:begin] + text[end + len("],") :]), entries()
+
+
+_decode: Final = json.JSONDecoder().raw_decode
+_ENTRIES: Final = '"entries":['
+_AFTER_ENTRIES: Final = '],"format":'
 
 
 def results_table(of: Results, names: Mapping[str, str]) -> str:
@@ -308,7 +333,7 @@ def results_table(of: Results, names: Mapping[str, str]) -> str:
         of: The results.
         names: The players' names by the ids of their entries.
     """
-    document = json.loads(of.text)
+    document, entries = _opened(of.text)
     deals = sorted(
         deal["number"] for one in document["rounds"] for deal in one["deals"] if deal["counts"]
     )
@@ -316,7 +341,7 @@ def results_table(of: Results, names: Mapping[str, str]) -> str:
     table = csv.writer(written)
     columns = ("rank", "position", "entry", "player", "name", "status", *_TOTAL)
     table.writerow([*columns, *(f"deal {number}" for number in deals)])
-    for one in document["entries"]:
+    for one in entries:
         cards = {cell["deal"]: cell["cards"] for cell in one["cells"]}
         table.writerow(
             [

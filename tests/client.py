@@ -1,6 +1,7 @@
 """A client for tests. Whatever it is answered it holds to the published contract."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -221,6 +222,19 @@ def told(response: TestResponse) -> list[Json]:
     *values, end = map(orjson.loads, response.get_data().splitlines())
     assert end == {"end": True, "count": len(values)}
     return values
+
+
+def dropped(pieces: Iterable[bytes]) -> list[bytes]:
+    """Return what comes of an answer that is taken slowly, until it must be broken off for that."""
+    taken = []
+    try:
+        for piece in pieces:
+            taken.append(piece)
+            time.sleep(0.3)
+    except BlockingIOError as error:
+        assert "too slowly" in str(error)  # noqa: PT017 - what comes before it is wanted, too
+        return taken
+    raise AssertionError("the answer was given whole")
 
 
 @dataclass

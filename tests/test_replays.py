@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ from uuid import UUID
 
 import orjson
 import pytest
-from client import NDJSON, Client, Contract, Person, expect, problem
+from client import NDJSON, Client, Contract, Person, dropped, expect, problem
 from documents import GOLDEN, SIGNING_KEYS, golden, header, played
 from flask import Flask
 from jsonschema import Draft202012Validator
@@ -497,11 +496,7 @@ class TestVerifyingInBulk:
         stream = app.test_client().get(
             "/v1/replays", headers={"Authorization": f"Bearer {ada.token}"}
         )
-        taken = []
-        for line in stream.iter_encoded():
-            taken.append(line)
-            if len(taken) < 4:
-                time.sleep(0.3)
+        taken = dropped(stream.iter_encoded())
 
         assert len(taken) < 4
         assert not any(b'"end"' in line for line in taken)

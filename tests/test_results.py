@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from client import Client, Contract, Json, Person, expect, problem, told, unknown_id
+from client import Client, Contract, Json, Person, dropped, expect, problem, told, unknown_id
 from documents import SIGNING_KEYS
 from hall import Host, enter, finish, happened, organiser, standings, start
 from sqlalchemy import Connection, text
 
 from service import standings as stored
+from service.api import framework
 from service.app import create_app
 from service.engine import verify as verify_replay
 from service.engine.replay import commitment
@@ -659,6 +660,53 @@ class TestFinal:
         ):
             assert client.get(path, Accept=accept).mimetype == media_type
         assert problem(client.get(f"{path}?format=xml")) == (422, "invalid-request")
+
+    def test_an_event_that_nobody_entered_has_results_in_every_form(
+        self, host: Host, client: Client
+    ) -> None:
+        contest = host.tournament((0, 600, 1))
+        host.elapse(contest, 610)
+        expect(host.act(contest, "finalise"))
+        path = f"{contest['links']['self']}/results"
+
+        document = results(client, contest)["document"]
+        (row,) = told(client.get(f"{path}?format=ndjson"))
+        table = client.get(f"{path}?format=csv").get_data(as_text=True)
+
+        assert document["entries"] == []
+        assert {**row["document"], "entries": []} == document
+        assert len(table.splitlines()) == 1
+
+    @pytest.mark.parametrize("form", ["json", "ndjson", "csv"])
+    def test_who_takes_long_results_too_slowly_is_dropped_and_holds_one_place(
+        self,
+        host: Host,
+        client: Client,
+        ada: Person,
+        bea: Person,
+        monkeypatch: pytest.MonkeyPatch,
+        form: str,
+    ) -> None:
+        contest, _ = closed(host, ada, bea)
+        expect(host.act(contest, "finalise"))
+        path = f"{contest['links']['self']}/results?format={form}"
+        app = create_app(Settings(threads=2, rate_limits="off"), host.store)
+        whole = client.get(path)
+
+        with monkeypatch.context() as impatient:
+            impatient.setattr(framework, "_TAKEN_WITHIN", 0.1)
+            impatient.setattr(framework, "_PIECE", 64)
+            stream = app.test_client().get(path)
+            pieces = stream.iter_encoded()
+            first = next(pieces)
+            refused = problem(Client(app, client.contract).get(path))
+            taken = first + b"".join(dropped(pieces))
+
+        assert refused == (503, "streams-full")
+        assert whole.data.startswith(taken)
+        assert len(taken) < len(whole.data)
+        assert stream.content_length == (None if form == "ndjson" else len(whole.data))
+        assert app.test_client().get(path).data == whole.data
 
 
 class TestReplays:

@@ -1,9 +1,10 @@
 """Where flask-smorest and webargs are bent to our contract, each in one place."""
 
+import errno
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from hashlib import sha256
@@ -451,8 +452,8 @@ def seen_version() -> int:
 class Turn:
     """A place among the long answers that may be given at once, each of which holds a thread.
 
-    Taken before anything is done for the answer, and given to :func:`lines`. Where no answer comes
-    of it, as the end of a `with` finds by an error, it is ended.
+    Taken before anything is done for the answer, and given to :func:`lines` or :func:`long_text`.
+    Where no answer comes of it, as the end of a `with` finds by an error, it is ended.
     """
 
     def __init__(self) -> None:
@@ -486,8 +487,7 @@ def lines(
 ) -> Response:
     """Return values as a stream of JSON texts, one a line, the last of which counts the others.
 
-    What cannot be read any more breaks the stream off without that line, and so does a client that
-    takes it too slowly: each holds a thread.
+    What cannot be read any more breaks the stream off without that line.
 
     Args:
         turn: Ended with the answer.
@@ -496,21 +496,48 @@ def lines(
     """
 
     def rendered() -> Iterator[bytes]:
-        count, left = 0, _TAKEN_WITHIN
+        count = 0
+        for count, value in enumerate(values, 1):  # noqa: B007
+            yield orjson.dumps(value, default=_plain, option=_LINE)
+        end = {"end": True, "count": count, **closing()}
+        yield orjson.dumps(end, default=_plain, option=_LINE)
+
+    return _streamed(turn, rendered(), NDJSON)
+
+
+def long_text(turn: Turn, parts: Sequence[bytes], media_type: str) -> Response:
+    """Return a text that may be long, with its length: one that is broken off is seen to be.
+
+    Args:
+        turn: Ended with the answer.
+        parts: Of the text.
+        media_type: Its media type.
+    """
+    pieces = (
+        part[begin : begin + _PIECE] for part in parts for begin in range(0, len(part), _PIECE)
+    )
+    response = _streamed(turn, pieces, media_type)
+    response.content_length = sum(map(len, parts))
+    return response
+
+
+def _streamed(turn: Turn, pieces: Iterator[bytes], media_type: str) -> Response:
+    """Return a long answer, which ends with its connection if it is taken too slowly."""
+
+    def given() -> Iterator[bytes]:
+        left = _TAKEN_WITHIN
         try:
-            for count, value in enumerate(values, 1):  # noqa: B007
-                line = orjson.dumps(value, default=_plain, option=_LINE)
-                began = time.monotonic()
-                yield line
-                left += began - time.monotonic() + len(line) / _SLOWEST
+            for piece in pieces:
                 if left < 0:
-                    return
-            end = {"end": True, "count": count, **closing()}
-            yield orjson.dumps(end, default=_plain, option=_LINE)
+                    # What the server, too, finds of a client that takes nothing.
+                    raise BlockingIOError(errno.EAGAIN, "the answer is taken too slowly")
+                began = time.monotonic()
+                yield piece
+                left += began - time.monotonic() + len(piece) / _SLOWEST
         finally:
             turn.end()
 
-    response = Response(rendered(), mimetype=NDJSON)
+    response = Response(given(), mimetype=media_type)
     response.call_on_close(turn.end)
     response.headers["Cache-Control"] = "private, no-store"
     return response

@@ -23,6 +23,7 @@ from service.api.framework import (
     given_key,
     guessing,
     lines,
+    long_text,
     run,
     seen_version,
     settings,
@@ -911,18 +912,17 @@ def get_results_edition(query: Json, tournament_id: UUID, edition: int) -> Respo
 
 
 def _results(query: Json, tournament_id: UUID, number: int | None) -> Response:
-    found = run(results.read, tournament_id, number)
     form = query.get("format") or _accepted()
-    if form == "ndjson":
-        with Turn() as turn:
-            return lines(turn, tournament_view.results_lines(found))
-    if form == "csv":
-        named = database().run(lambda one: results.names(one, tournament_id))
-        text = tournament_view.results_table(found, named)
-        response = Response(text, mimetype=tournament_view.CSV)
-    else:
-        response = Response(tournament_view.results_text(found), mimetype="application/json")
-    response.headers["Cache-Control"] = "private, no-store"
+    with Turn() as turn:  # of a big event they are tens of megabytes in any form but CSV
+        found = run(results.read, tournament_id, number)
+        if form == "ndjson":
+            response = lines(turn, tournament_view.results_lines(found))
+        elif form == "csv":
+            named = database().run(lambda one: results.names(one, tournament_id))
+            table = tournament_view.results_table(found, named)
+            response = long_text(turn, [table.encode()], tournament_view.CSV)
+        else:
+            response = long_text(turn, tournament_view.results_text(found), "application/json")
     response.headers["Vary"] = "Accept, Authorization"
     return response
 
