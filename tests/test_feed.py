@@ -86,7 +86,7 @@ def add(database: Database, tournament: Json, count: int, *, public: bool) -> No
 
     def act(connection: Any) -> None:
         HOLD.on(connection, tournament=one)
-        told = [Happening("noted", public=public, data={"n": n}) for n in range(count)]
+        told = [Happening("edited", public=public, data={"n": n}) for n in range(count)]
         tell(connection, one, now.replace(microsecond=0), *told)
 
     database.run(act, transaction=True)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from client import Client, Json, Person, expect, problem
+from hall import happened, organiser
 from server import await_, running
 from sqlalchemy import Connection, text
 from test_players import give
@@ -311,3 +312,34 @@ class TestAtOnce:
         assert claim("makeThing") == made
         with pytest.raises(KeyReusedError):
             claim("makeOther")
+
+
+def test_what_hosts_make_is_made_once_when_the_connection_broke(
+    client: Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An act is run again where nobody can know whether it was done."""
+    host = organiser(client.register("Grace"), database)
+    run = Database.run
+
+    def twice(self: Database, act: Callable[[Connection], Any], **how: Any) -> Any:
+        if how:
+            run(self, act, **how)
+        return run(self, act, **how)
+
+    monkeypatch.setattr(Database, "run", twice)
+    draft = host.draft()
+    made = [
+        expect(host.act(draft, "invites", {}), 201)["id"],
+        expect(host.act(draft, "webhooks", {"url": "https://hooks.example/"}), 201)["webhook"],
+    ]
+
+    assert [one["kind"] for one in happened(host, draft)] == [
+        "created",
+        "invite-made",
+        "webhook-made",
+    ]
+    assert [
+        one["id"] for one in expect(host.get(f"{draft['links']['self']}/invites"))["invites"]
+    ] == [made[0]]
+    assert expect(host.get(f"{draft['links']['self']}/webhooks"))["webhooks"] == [made[1]]
+    assert made[1]["done"] == 3

@@ -167,9 +167,9 @@ def test_what_happens_is_posted_signed_and_in_order(
     enter(ada, tournament)
     finish(ada, tournament)
     deliver(database)
-    events = happened(host, tournament)[2:]
+    events = happened(host, tournament)[3:]
 
-    assert receiver.numbers == [3, 4]
+    assert receiver.numbers == [4, 5]
     for (headers, body), event in zip(receiver.heard, events, strict=True):
         told = Webhook(secret).verify(body, headers)
         assert told == {
@@ -179,8 +179,8 @@ def test_what_happens_is_posted_signed_and_in_order(
         }
         assert headers["webhook-id"].startswith(f"{tournament['id']}-{event['number']}-")
     assert [(one["number"], one["attempt"], one["status"]) for one in listed(host, webhook)] == [
-        (3, 1, 200),
         (4, 1, 200),
+        (5, 1, 200),
     ]
     assert expect(host.act(tournament, "webhooks", {"url": receiver.url}), 201)["secret"] != secret
 
@@ -196,6 +196,23 @@ def test_the_secret_is_told_once(host: Host, receiver: Receiver) -> None:
     assert expect(host.get(path))["webhooks"] == [webhook]
 
 
+def test_who_makes_and_removes_one_is_told_to_the_hosts(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    """By its id alone: a URL may hold what is secret."""
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url)
+    host.ask("DELETE", webhook["links"]["self"])
+    deliver(database)
+    made, removed = happened(host, tournament)[2:]
+
+    assert (made["kind"], removed["kind"]) == ("webhook-made", "webhook-removed")
+    for one in (made, removed):
+        assert (one["by"], one["data"]) == (host.id, {"webhook": webhook["id"]})
+    assert [one["kind"] for one in happened(ada, tournament)] == ["published"]
+    assert receiver.heard == []
+
+
 def test_only_the_kinds_that_were_asked_for(
     host: Host, ada: Person, receiver: Receiver, database: Database
 ) -> None:
@@ -206,9 +223,12 @@ def test_only_the_kinds_that_were_asked_for(
     host.act(tournament, "freeze")
     deliver(database)
 
-    assert receiver.numbers == [4]
+    assert receiver.numbers == [5]
+    misspelt = host.act(tournament, "webhooks", {"url": receiver.url, "kinds": ["results"]})
+    assert problem(misspelt) == (422, "invalid-request")
+    assert misspelt.get_json()["errors"][0]["pointer"] == "/kinds/0"
     (kept,) = expect(host.get(f"{tournament['links']['self']}/webhooks"))["webhooks"]
-    assert (kept["done"], webhook["done"]) == (5, 2)
+    assert (kept["done"], webhook["done"]) == (6, 3)
 
 
 def test_s_8_one_that_fails_is_sent_again_and_those_behind_it_wait(
@@ -223,14 +243,14 @@ def test_s_8_one_that_fails_is_sent_again_and_those_behind_it_wait(
     for turn in range(4):
         deliver(database)
         if turn < 3:
-            assert receiver.numbers == [3] * (turn + 1)
+            assert receiver.numbers == [4] * (turn + 1)
             deliver(database)  # not before its pause is over
         hurry(database)
 
-    assert receiver.numbers == [3, 3, 3, 3, 4]
+    assert receiver.numbers == [4, 4, 4, 4, 5]
     assert len({headers["webhook-id"] for headers, _ in receiver.heard[:4]}) == 1
     told = [(one["number"], one["attempt"], one["status"]) for one in listed(host, webhook)]
-    assert told == [(3, 1, 500), (3, 2, 302), (3, 3, 404), (3, 4, 200), (4, 1, 200)]
+    assert told == [(4, 1, 500), (4, 2, 302), (4, 3, 404), (4, 4, 200), (5, 1, 200)]
     assert "redirect" in listed(host, webhook)[1]["error"]
 
 
@@ -246,7 +266,7 @@ def test_two_processes_deliver_each_event_once_and_in_order(
         for one in [pool.submit(deliver, database) for _ in range(2)]:
             one.result()
 
-    assert receiver.numbers == list(range(3, 9))
+    assert receiver.numbers == list(range(4, 10))
     assert receiver.most == 1
 
 
@@ -265,7 +285,7 @@ def test_one_whose_process_was_killed_is_taken_up_again_when_its_lease_is_over(
         partial(
             webhooks.record,
             held=claims[-1],
-            number=3,
+            number=4,
             outcome=posting.Outcome(200, None),
             jitter=0.0,
         ),
@@ -273,7 +293,7 @@ def test_one_whose_process_was_killed_is_taken_up_again_when_its_lease_is_over(
     )
 
     assert meanwhile == []
-    assert receiver.numbers == [3]
+    assert receiver.numbers == [4]
     assert late is None
 
 
@@ -286,16 +306,16 @@ def test_s_89_after_a_restore_what_happened_otherwise_has_another_id(
     host.act(tournament, "freeze")
     deliver(database)
     for query in (
-        "DELETE FROM tournament_events WHERE tournament_id = :id AND number = 3",
-        "UPDATE tournaments SET events = 2 WHERE id = :id",
-        "UPDATE webhooks SET cursor = 2 WHERE tournament_id = :id",
+        "DELETE FROM tournament_events WHERE tournament_id = :id AND number = 4",
+        "UPDATE tournaments SET events = 3 WHERE id = :id",
+        "UPDATE webhooks SET cursor = 3 WHERE tournament_id = :id",
     ):
         change = text(query).bindparams(id=UUID(tournament["id"]))
         database.run(partial(Connection.execute, statement=change))
     enter(ada, tournament)
     deliver(database)
 
-    assert receiver.numbers == [3, 3]
+    assert receiver.numbers == [4, 4]
     assert len({headers["webhook-id"] for headers, _ in receiver.heard}) == 2
 
 
@@ -316,16 +336,16 @@ def test_one_that_is_given_up_is_told_to_its_hosts_and_can_go_on(
     hurry(database)
     deliver(database)
     silent = receiver.numbers
-    again = host.post(webhook["links"]["redeliveries"], {"from": 1, "to": 2})
+    again = host.post(webhook["links"]["redeliveries"], {"from": 1, "to": 3})
     deliver(database)
 
     assert "disabled_at" in given_up
     assert told["kind"] == "webhook-disabled"
-    assert told["data"]["number"] == 3
+    assert told["data"]["number"] == 4
     assert others["kind"] == "frozen"
-    assert set(silent) == {3}
+    assert set(silent) == {4}
     assert again.status_code == 202
-    assert receiver.numbers == [*silent, 1, 2, 3, 4]
+    assert receiver.numbers == [*silent, 1, 2, 3, 4, 5]
 
 
 def test_a_range_is_posted_again_before_what_is_to_come(
@@ -340,8 +360,8 @@ def test_a_range_is_posted_again_before_what_is_to_come(
     expect(host.post(again, {"from": 2, "to": 99}), 202)
     deliver(database)
 
-    assert receiver.numbers == [3, 2, 3, 4]
-    assert problem(host.post(again, {"from": 5, "to": 6})) == (409, "wrong-state")
+    assert receiver.numbers == [4, 2, 3, 4, 5]
+    assert problem(host.post(again, {"from": 6, "to": 7})) == (409, "wrong-state")
     refused = problem(host.post(again, {"from": 2, "to": 1}))
     assert refused == (422, "invalid-request")
     assert refused.body["errors"][0]["pointer"] == "/to"
@@ -363,7 +383,7 @@ def test_who_hosts_no_longer_is_posted_nothing(
     host.act(tournament, "unfreeze")
     deliver(database)
 
-    assert receiver.numbers == [3]
+    assert receiver.numbers == [4]
 
 
 def test_an_administrator_whose_token_has_expired_is_posted_nothing(
@@ -374,14 +394,14 @@ def test_an_administrator_whose_token_has_expired_is_posted_nothing(
     hook(admin, tournament, receiver.url)
     expect(host.act(tournament, "freeze"))
     deliver(database)
-    assert receiver.numbers == [3]
+    assert receiver.numbers == [4]
     spent = text("UPDATE tokens SET expires_at = now() WHERE player_id = :player")
     database.run(lambda one: one.execute(spent, {"player": admin.id}))
 
     expect(host.act(tournament, "unfreeze"))
     deliver(database)
 
-    assert receiver.numbers == [3]
+    assert receiver.numbers == [4]
 
 
 def test_it_can_be_removed_and_there_are_so_many_at_most(

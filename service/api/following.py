@@ -94,16 +94,18 @@ def create_webhook(body: Json, tournament_id: UUID) -> Response:
         posting.split(body["url"], private=settings().webhook_private == "allow")
     except posting.BadUrlError as error:
         raise misfit("/url", str(error)) from error
-    made, secret = run(
+    secret = webhooks.draw_secret()
+    made = run(
         webhooks.create,
         tournament_id,
         webhook_id=new_id(),
+        secret=secret,
         url=body["url"],
         kinds=sorted(set(body["kinds"])) if "kinds" in body else None,
         transaction=True,
     )
     told = tournament_view.webhook(tournament_id, made)
-    return answer({"webhook": told, "secret": secret}, 201)
+    return answer({"webhook": told, "secret": webhooks.secret_text(secret)}, 201)
 
 
 @following.operation(

@@ -27,7 +27,7 @@ from service.api.schemas import (
 from service.engine import DEFAULT_RULESET, RULESETS
 from service.engine.standings import KEYS
 from service.schedule import ROUND_STATES, STATES
-from service.tournaments.model import MAX_ATTEMPTS, MAX_DEALS, MAX_ROUNDS
+from service.tournaments.model import KINDS, MAX_ATTEMPTS, MAX_DEALS, MAX_ROUNDS
 from service.tournaments.templates import EVERY, MAX_SERIES, TEMPLATES
 
 MAX_LIMIT_MS: Final = 30 * 24 * 3600 * 1000
@@ -777,9 +777,6 @@ class ResultsLine(Schema):
     count = integer(0, 2**53 - 1, "Number of lines before the last")
 
 
-_KIND: Final = "[a-z][a-z-]{0,39}"
-
-
 class NewWebhook(Schema):
     """Where events are to be posted, and which."""
 
@@ -790,8 +787,8 @@ class NewWebhook(Schema):
         required=True,
     )
     kinds = fields.List(
-        text(_KIND, "A kind of event", "result"),
-        validate=validate.Length(1, 40),
+        words(KINDS, "A kind of event"),
+        validate=validate.Length(1, len(KINDS)),
         metadata={"description": "Events of these kinds; left out, all"},
     )
 

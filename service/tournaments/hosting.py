@@ -84,27 +84,27 @@ def create(
     now, who = access.read_viewer(connection, token, instant)
     who = access.demand(who, *ORGANISE)
     if key is not None:
-        made = repeats.claim(connection, now, who.player, key, tournament_id)
-        if made != tournament_id:
-            return look(connection, instant, token, made, ORGANISE)
+        known = repeats.claim(connection, now, who.player, key, tournament_id)
+        if known != tournament_id:
+            return look(connection, instant, token, known, ORGANISE)
     planned = plan(now)
     planned.check()
-    connection.execute(
-        upsert(tables.tournaments).on_conflict_do_nothing(),
-        {
-            "id": tournament_id,
-            "owner_id": who.player,
-            "created_at": now,
-            "series_id": series,
-            "version": 1,
-            "told_at": now,
-            "cut": planned.reach,
-            **dict.fromkeys(("entries", "events", "rulings", "results"), 0),
-            **_values(planned),
-        },
-    )
-    _write_rounds(connection, tournament_id, planned)
-    tell(connection, tournament_id, now, Event("created", who.player, public=False))
+    row = {
+        "id": tournament_id,
+        "owner_id": who.player,
+        "created_at": now,
+        "series_id": series,
+        "version": 1,
+        "told_at": now,
+        "cut": planned.reach,
+        **dict.fromkeys(("entries", "events", "rulings", "results"), 0),
+        **_values(planned),
+    }
+    # It is there already if this very act was done before its connection broke.
+    made = upsert(tables.tournaments).values(row).on_conflict_do_nothing().returning(TOURNAMENT.id)
+    if connection.execute(made).first():
+        _write_rounds(connection, tournament_id, planned)
+        tell(connection, tournament_id, now, Event("created", who.player, public=False))
     return look(connection, instant, token, tournament_id, ORGANISE)
 
 

@@ -130,7 +130,8 @@ def invite(
         "used": 0,
     }
     # It is there already if this very act was done before its connection broke.
-    if connection.execute(insert(_I).values(row).on_conflict_do_nothing()).rowcount:
+    made = insert(_I).values(row).on_conflict_do_nothing().returning(_I.c.id)
+    if connection.execute(made).first():
         data = {"invite": str(invite_id), "uses": uses}
         event = Event("invite-made", who.player, public=False, data=data)
         tell(connection, tournament_id, seen.now, event)

@@ -623,6 +623,15 @@ def look_as_host(
     return seen
 
 
+KINDS: Final = (
+    *("created", "edited", "published", "cancelled", "frozen", "unfrozen", "revealed"),
+    *("finalised", "reopened", "joined", "withdrew", "result", "cut", "ruling"),
+    *("role-given", "role-taken", "invite-made", "invite-revoked", "entry-code", "taken-over"),
+    *("verification-started", "verification-failed", "verified", "attempt-invalid"),
+    *("rejudging-started", "rejudging-failed", "rejudged", "rejudging-applied"),
+    *("rejudging-dropped", "webhook-made", "webhook-removed", "webhook-disabled"),
+)
+"""All kinds of events."""
 KEPT_BACK: Final = ("result", "cut", "ruling", "rejudging-applied")
 """Events that a freeze keeps from all but hosts, until the standings are shown again ..."""
 SHOWN_AGAIN: Final = ("unfrozen", "finalised")
@@ -634,7 +643,7 @@ class Event:
     """What happened in a tournament.
 
     Attributes:
-        kind: What it was.
+        kind: What it was, one of KINDS.
         by: The player who did it, None where nobody did.
         entry: The entry that it is about, None for none.
         reason: Why, as whoever did it says.
@@ -648,6 +657,15 @@ class Event:
     reason: str | None = None
     public: bool = True
     data: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the kind: webhooks can ask for no other.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if self.kind not in KINDS:
+            raise ValueError(f"no kind of event: {self.kind}")
 
 
 def tell(

@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
 from service import access, lists
+from service.access import Viewer
 from service.engine.errors import RendezvousError
 from service.lists import Page, Place
 from service.posting import Outcome
@@ -25,6 +27,7 @@ from service.tournaments.model import (
     DIRECTORS,
     HOLD,
     Event,
+    Seen,
     WrongStateError,
     demand,
     hold,
@@ -102,6 +105,16 @@ _COLUMNS: Final = (
 )
 
 
+def draw_secret() -> bytes:
+    """Return a new secret."""
+    return secrets.token_bytes(32)
+
+
+def secret_text(secret: bytes) -> str:
+    """Return a secret as receivers are told it."""
+    return _PREFIX + base64.b64encode(secret).decode()
+
+
 def create(
     connection: Connection,
     instant: Instant,
@@ -109,10 +122,11 @@ def create(
     tournament_id: UUID,
     *,
     webhook_id: UUID,
+    secret: bytes,
     url: str,
     kinds: list[str] | None,
-) -> tuple[Webhook, str]:
-    """Make a webhook for all that happens from now on; return it and its secret, told this once.
+) -> Webhook:
+    """Make a webhook for all that happens from now on.
 
     Args:
         connection: In a transaction.
@@ -120,6 +134,7 @@ def create(
         token: The fingerprint of the request's token.
         tournament_id: The tournament.
         webhook_id: A new UUIDv7.
+        secret: What its messages are signed with.
         url: Where to post events.
         kinds: Which ones; None for all.
 
@@ -127,27 +142,33 @@ def create(
         TooManyWebhooksError: There are as many as there may be.
     """
     seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
-    query = select(func.count()).where(_W.tournament_id == tournament_id)
+    query = select(func.count()).where(_W.tournament_id == tournament_id, _W.id != webhook_id)
     if connection.execute(query).scalar_one() >= MAX_WEBHOOKS:
         raise TooManyWebhooksError(f"a tournament may have {MAX_WEBHOOKS} webhooks")
-    secret = secrets.token_bytes(32)
-    made = Webhook(webhook_id, seen.now, who.player, url, kinds, seen.tournament.events, 0, None)
-    connection.execute(
-        insert(tables.webhooks),
-        {
-            "tournament_id": tournament_id,
-            "id": webhook_id,
-            "created_at": seen.now,
-            "created_by": who.player,
-            "url": url,
-            "kinds": kinds,
-            "secret": secret,
-            "cursor": made.cursor,
-            "failures": 0,
-            "due_at": seen.now,
-        },
-    )
-    return made, _PREFIX + base64.b64encode(secret).decode()
+    row = {
+        "tournament_id": tournament_id,
+        "id": webhook_id,
+        "created_at": seen.now,
+        "created_by": who.player,
+        "url": url,
+        "kinds": kinds,
+        "secret": secret,
+        "cursor": seen.tournament.events + 1,
+        "failures": 0,
+        "due_at": seen.now,
+    }
+    # It is there already if this very act was done before its connection broke.
+    made = insert(tables.webhooks).values(row).on_conflict_do_nothing().returning(_W.id)
+    if connection.execute(made).first():
+        _tell_hosts(connection, seen, who, "webhook-made", webhook_id)
+    return _find(connection, tournament_id, webhook_id)
+
+
+def _tell_hosts(
+    connection: Connection, seen: Seen, who: Viewer, kind: str, webhook_id: UUID
+) -> None:
+    told = Event(kind, who.player, public=False, data={"webhook": str(webhook_id)})
+    tell(connection, seen.tournament.id, seen.now, told)
 
 
 def read(
@@ -171,10 +192,11 @@ def remove(
     Raises:
         NotFoundError: There is none.
     """
-    hold(connection, instant, token, tournament_id, DIRECTORS)
+    seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
     gone = delete(tables.webhooks).where(_W.tournament_id == tournament_id, _W.id == webhook_id)
     if not connection.execute(gone).rowcount:
         access.not_found("webhook")
+    _tell_hosts(connection, seen, who, "webhook-removed", webhook_id)
 
 
 def deliveries(
