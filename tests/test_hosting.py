@@ -3,15 +3,17 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from server import running
+from server import running, working
 
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
+from service.tournaments.model import KINDS
 
 PAGE = Path(__file__).parents[1] / "docs/hosting.md"
 STEP = re.compile(r"```sh\n(.*?)```|<!-- ([0-9]+) minutes pass -->", re.DOTALL)
@@ -47,15 +49,22 @@ def test_the_evening_of_the_page_is_played_from_the_token_to_the_end(
 ) -> None:
     run = (sys.executable, "-P", "-c", "'from service.cli import main; main()'")
     program(tmp_path / "rendezvous", *run)
+    program(tmp_path / "python", sys.executable)
     (tmp_path / "later.py").write_text(LATER.format(url=postgres.url))
     program(tmp_path / "later", sys.executable, str(tmp_path / "later.py"))
     tests, source = Path(__file__).parent, Path(__file__).parents[1]
 
     assert database.now()
-    with running(postgres.url) as service:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (
+        running(postgres.url, WEBHOOK_PRIVATE="allow") as service,
+        working(postgres.url, WEBHOOK_PRIVATE="allow"),
+    ):
         commands = script().replace("localhost:8000", f"127.0.0.1:{service.port}")
+        commands = commands.replace("8010", str(port))
         done = subprocess.run(
-            ["sh", "-ec", commands.replace(".venv/bin/rendezvous", "rendezvous")],  # noqa: S607
+            ["sh", "-ec", commands.replace(".venv/bin/", "")],  # noqa: S607
             cwd=tmp_path,
             env={
                 **os.environ,
@@ -73,3 +82,8 @@ def test_the_evening_of_the_page_is_played_from_the_token_to_the_end(
     assert '"type":"/problems/' not in told
     assert '"state":"final"' in told
     assert re.search("^valid, [0-9]+ replays$", told, re.MULTILINE)
+    assert re.search("^[0-9]+ tournament.result ", told, re.MULTILINE)
+
+
+def test_the_page_tells_every_kind_of_event() -> None:
+    assert set(KINDS) <= set(re.findall("`([a-z-]+)`", PAGE.read_text()))
