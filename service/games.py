@@ -236,6 +236,10 @@ class Record:
         log = self.log if ply is None else self.log[:ply]
         return Game.replay(rules, layout, log, undo_allowed=not self.hidden)
 
+    def is_late(self, ms: int) -> bool:
+        """Return whether an instant, in ms since its creation, lies after its deadline."""
+        return self.deadline is not None and to_ms(self.created_at) + ms > to_ms(self.deadline)
+
     def instants(self) -> list[int]:
         """Return when its entries were made, in ms since its creation.
 

@@ -160,6 +160,31 @@ class TestVerification:
         told = [one for one in happened(host, contest) if one["kind"] == "attempt-invalid"]
         assert told[0]["data"]["why"] == "it was played after its deadline"
 
+    @pytest.mark.parametrize("settled", [False, True])
+    def test_times_that_are_damaged_beyond_all_bounds_leave_all_others_their_standings(
+        self, host: Host, ada: Person, bea: Person, database: Database, *, settled: bool
+    ) -> None:
+        """Whether it was settled before or after: it is found, and nobody is answered 500."""
+        contest = host.tournament((0, 60, 2))
+        for person in (ada, bea):
+            enter(person, contest)
+        finish(bea, contest, plies=2)
+        finish(ada, contest, plies=3)
+        game = ada.play(start(ada, contest, 2), 1)
+        host.elapse(contest, 50)
+        if settled:
+            host.elapse(contest, 16)
+            assert ada.read(game)["status"] == "timed-out"
+        times = "UPDATE games SET times = decode(repeat('ff', 20) || '7f', 'hex') WHERE id = :id"
+        change(database, times, id=game["id"])
+        host.elapse(contest, 16)
+
+        assert [name for name, _ in ranks(bea, contest)] == ["Ada", "Bea"]
+        assert verify(host, contest)["state"] == "done"
+
+        assert [row["total"]["deals"] for row in standings(host, contest)] == [1, 1]
+        assert expect(host.act(contest, "finalise"))["state"] == "final"
+
     def test_a_seed_that_is_not_the_sealed_one_is_found(
         self, host: Host, ada: Person, database: Database
     ) -> None:

@@ -184,12 +184,16 @@ def _time_out(
 def _result(record: Record) -> Result | None:
     """Return what an attempt comes to as it stands, None if its record is damaged."""
     try:
-        times = record.instants()
-        score = record.replay().position.score
+        times, game = record.instants(), record.replay()
     except BrokenLogError as error:
-        _log.error("attempt %s cannot be scored, and counts nothing: %s", record.id, error)
-        return None
-    return Result(0, score, record.ply, times[-1] if times else 0)
+        why = str(error)
+    else:
+        last = times[-1] if times else 0
+        if not record.is_late(last):
+            return Result(0, game.position.score, record.ply, last)
+        why = "it was played after its deadline"
+    _log.error("attempt %s cannot be scored, and counts nothing: %s", record.id, why)
+    return None
 
 
 # An act of before the deadline that was still being written has added to the ply.

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -92,10 +91,7 @@ def _judge(record: Record, sealed: Sequence[Any]) -> Judged:
     if not why and (record.seed, record.round, record.ruleset) != tuple(sealed):
         why = "it is not of the deal that was sealed"
     last = times[-1] if times else 0
-    if not why and (
-        record.deadline is None
-        or record.created_at + timedelta(milliseconds=last) > record.deadline
-    ):
+    if not why and (record.deadline is None or record.is_late(last)):
         why = "it was played after its deadline"
     found = b""
     if not why and game is not None:
