@@ -23,6 +23,7 @@ from hall import (
     try_to_start,
 )
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from service import standings as stored
 from service.engine import verify
@@ -172,16 +173,23 @@ class TestPublishing:
 
     def test_s_74_what_attempts_depend_on_is_fixed(self, host: Host) -> None:
         """S-74: nobody plays under conditions that are changed later."""
-        contest = host.tournament((60, 600, 2))
+        contest = host.tournament((60, 600, 2), (700, 900, 1, {"by": "top", "value": 9}))
+        told = ("starts_at", "ends_at", "cut")
+        rounds = [
+            {"deals": len(one["deals"]), **{name: one[name] for name in told if name in one}}
+            for one in contest["rounds"]
+        ]
 
         for change in (
+            {"rounds": [rounds[0], {**rounds[1], "cut": {"by": "top", "value": 8}}]},
+            {"rounds": rounds[:1]},
             *({"ruleset": "royal-cotillion-1"}, {"attempts": 3}, {"limit_ms": 60_000}),
             *({"warm_up": True}, {"reveal": "by-hand"}),
             {"scoring": {"keys": [{"key": "cards"}]}},
-            {"rounds": host.plan((60, 600, 3))["rounds"]},
+            {"rounds": [{**rounds[0], "deals": 3}, rounds[1]]},
         ):
             assert problem(host.edit(contest, **change)) == (409, "wrong-state")
-        assert expect(host.edit(contest, title="Renamed"))["title"] == "Renamed"
+        assert expect(host.edit(contest, title="Renamed", rounds=rounds))["title"] == "Renamed"
 
     def test_a_tournament_whose_first_round_would_be_over_is_not_published(
         self, host: Host
@@ -596,6 +604,29 @@ class TestActs:
         assert [one["kind"] for one in told] == ["created", "published", "joined", "result"]
         path = f"{contest['links']['self']}/events"
         assert expect(ada.get(f"{path}?after=2"))["events"][0]["number"] == 3
+
+    @pytest.mark.parametrize(
+        ("table", "change"),
+        [
+            ("games", "deadline = created_at - interval '1 ms'"),
+            ("games", "ended_at = created_at - interval '1 ms'"),
+            ("games", "ended_at = deadline + interval '1 ms'"),
+            ("tournament_rounds", "ends_at = starts_at"),
+            ("tournament_rounds", "closes_at = ends_at - interval '1 ms'"),
+            ("tournament_rounds", "reveals_at = closes_at"),
+        ],
+    )
+    def test_s_93_the_database_takes_no_end_before_its_start(
+        self, host: Host, ada: Person, table: str, change: str
+    ) -> None:
+        """S-93: instants of a row that cannot be are refused, whoever writes them."""
+        contest = host.tournament()
+        enter(ada, contest)
+        finish(ada, contest)
+        query = text(f"UPDATE {table} SET {change} WHERE tournament_id = :id")  # noqa: S608
+
+        with pytest.raises(IntegrityError):
+            host.store.run(lambda one: one.execute(query, {"id": contest["id"]}))
 
 
 class TestAddresses:

@@ -3,12 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 from client import Client, Json, Person, expect
-from hall import Host, organiser
+from hall import Host, organiser, rfc
 from scratch import check, whole
 from sqlalchemy import Connection, text
 
@@ -65,6 +66,7 @@ class Walk:
             yield name, getattr(self, name)
         for name in ("leave", "elapse", "freeze", "verify", "rejudge", "damage", "reverse"):
             yield name, getattr(self, name)
+        yield from (("move", self.move), ("extend-round", self.extend_round))
         for kind in ("disqualify", "reinstate", "annul", "adjust", "extend", "admit"):
             yield kind, partial(self.rule, kind)
 
@@ -152,6 +154,23 @@ class Walk:
         body = {"kind": kind, "reason": "as it comes", **about}
         return self.accepted(self.host.post(f"{self.path}/rulings", body))
 
+    def move(self) -> bool:
+        """Have a round begin or end at another instant, if that still can be."""
+        rounds = []
+        for one in expect(self.host.get(self.path))["rounds"]:
+            counting = sum(deal["counts"] for deal in one["deals"])
+            rounds.append({"deals": counting, **({"cut": one["cut"]} if "cut" in one else {})})
+            for name in ("starts_at", "ends_at"):
+                by = timedelta(seconds=self.chance.choice([-60, -7, 0, 0, 7, 60]))
+                rounds[-1][name] = rfc(datetime.fromisoformat(one[name]) + by)
+        answer = self.host.edit(self.contest, rounds=rounds)
+        assert answer.status_code in {200, 409, 422}, answer.get_data(as_text=True)
+        return answer.status_code == 200
+
+    def extend_round(self) -> bool:
+        body = {"kind": "extend", "round": self.chance.randint(1, 2), "ms": 20_000, "reason": "?"}
+        return self.accepted(self.host.post(f"{self.path}/rulings", body))
+
     def reverse(self) -> bool:
         made = expect(self.host.get(f"{self.path}/rulings?limit=100"))["rulings"]
         if not made:
@@ -206,6 +225,7 @@ class Walk:
         assert {game: ended.get(game) for game in self.ended} == self.ended
         self.ended = ended
         assert len(self.games) == self.host.store.run(partial(_count, id=self.contest["id"]))
+        assert self.host.store.run(partial(_beyond, id=self.contest["id"])) == 0
 
 
 def _rows(connection: Connection, query: Any, **values: Any) -> int:
@@ -225,6 +245,16 @@ def _plain(value: Any) -> Any:
 
 def _count(connection: Connection, **values: Any) -> int:
     query = text("SELECT count(*) FROM games WHERE tournament_id = :id")
+    return int(connection.execute(query, values).scalar_one())
+
+
+def _beyond(connection: Connection, **values: Any) -> int:
+    """Return how many attempts that count may be played after their round is told to close."""
+    query = text("""SELECT count(*) FROM games JOIN tournament_deals AS deal
+            ON deal.tournament_id = games.tournament_id AND deal.number = deal_no AND deal.counts
+        JOIN tournament_rounds AS round
+            ON round.tournament_id = games.tournament_id AND round.number = games.round
+        WHERE games.tournament_id = :id AND ended_at IS NULL AND deadline > closes_at""")
     return int(connection.execute(query, values).scalar_one())
 
 
