@@ -314,11 +314,9 @@ class TestAtOnce:
             claim("makeOther")
 
 
-def test_what_hosts_make_is_made_once_when_the_connection_broke(
-    client: Client, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An act is run again where nobody can know whether it was done."""
-    host = organiser(client.register("Grace"), database)
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each transaction's connection break when nobody can know whether it was committed."""
     run = Database.run
 
     def twice(self: Database, act: Callable[[Connection], Any], **how: Any) -> Any:
@@ -327,6 +325,27 @@ def test_what_hosts_make_is_made_once_when_the_connection_broke(
         return run(self, act, **how)
 
     monkeypatch.setattr(Database, "run", twice)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_ruling_is_made_once_when_the_connection_broke(
+    client: Client, database: Database
+) -> None:
+    host = organiser(client.register("Grace"), database)
+    contest = host.tournament()
+    body = {"kind": "extend", "round": 1, "ms": 60_000, "reason": "outage"}
+
+    made = [expect(host.act(contest, "rulings", body), 201)["number"] for _ in "ab"]
+
+    assert made == [1, 2]
+    assert len(expect(host.get(f"{contest['links']['self']}/rulings"))["rulings"]) == 2
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_hosts_make_is_made_once_when_the_connection_broke(
+    client: Client, database: Database
+) -> None:
+    host = organiser(client.register("Grace"), database)
     draft = host.draft()
     made = [
         expect(host.act(draft, "invites", {}), 201)["id"],
