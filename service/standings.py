@@ -166,7 +166,8 @@ def time_of(lasted: int, times: bytes | None) -> int:
     if times is None:
         return lasted
     unpacked = unpack_times(times)
-    return unpacked[-1] if unpacked else 0
+    # Nobody may have found yet that they are damaged, and without bounds.
+    return min(unpacked[-1], lasted) if unpacked else 0
 
 
 _GAMES: Final = (

@@ -180,6 +180,9 @@ class TestVerification:
         host.elapse(contest, 16)
 
         assert [name for name, _ in ranks(bea, contest)] == ["Ada", "Bea"]
+        job = rejudge(host, contest)
+        assert [one["game"] for one in job["findings"]["invalid"]] == [game["id"]] * settled
+        expect(host.post(f"{job['links']['self']}/drop"))
         assert verify(host, contest)["state"] == "done"
 
         assert [row["total"]["deals"] for row in standings(host, contest)] == [1, 1]
