@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from client import Client, Json, Person, expect, problem
-from hall import happened, organiser
 from server import await_, running
 from sqlalchemy import Connection, text
 from test_players import give
@@ -312,53 +311,3 @@ class TestAtOnce:
         assert claim("makeThing") == made
         with pytest.raises(KeyReusedError):
             claim("makeOther")
-
-
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each transaction's connection break when nobody can know whether it was committed."""
-    run = Database.run
-
-    def twice(self: Database, act: Callable[[Connection], Any], **how: Any) -> Any:
-        if how:
-            run(self, act, **how)
-        return run(self, act, **how)
-
-    monkeypatch.setattr(Database, "run", twice)
-
-
-@pytest.mark.usefixtures("broken")
-def test_a_ruling_is_made_once_when_the_connection_broke(
-    client: Client, database: Database
-) -> None:
-    host = organiser(client.register("Grace"), database)
-    contest = host.tournament()
-    body = {"kind": "extend", "round": 1, "ms": 60_000, "reason": "outage"}
-
-    made = [expect(host.act(contest, "rulings", body), 201)["number"] for _ in "ab"]
-
-    assert made == [1, 2]
-    assert len(expect(host.get(f"{contest['links']['self']}/rulings"))["rulings"]) == 2
-
-
-@pytest.mark.usefixtures("broken")
-def test_what_hosts_make_is_made_once_when_the_connection_broke(
-    client: Client, database: Database
-) -> None:
-    host = organiser(client.register("Grace"), database)
-    draft = host.draft()
-    made = [
-        expect(host.act(draft, "invites", {}), 201)["id"],
-        expect(host.act(draft, "webhooks", {"url": "https://hooks.example/"}), 201)["webhook"],
-    ]
-
-    assert [one["kind"] for one in happened(host, draft)] == [
-        "created",
-        "invite-made",
-        "webhook-made",
-    ]
-    assert [
-        one["id"] for one in expect(host.get(f"{draft['links']['self']}/invites"))["invites"]
-    ] == [made[0]]
-    assert expect(host.get(f"{draft['links']['self']}/webhooks"))["webhooks"] == [made[1]]
-    assert made[1]["done"] == 3

@@ -372,9 +372,9 @@ class TestRunning:
         assert name_of(other, player) == "Ada"
 
     def test_a_transaction_is_read_committed_and_its_connection_forgets_it(
-        self, postgres: EmbeddedPostgres
+        self, other: Database
     ) -> None:
-        database = Database(postgres.url, pool_size=1)
+        database = Database(other.engine.url.render_as_string(), pool_size=1)
 
         def look(connection: Connection) -> tuple[int, bool, str, TransactionStatus]:
             level = connection.execute(text("SHOW transaction_isolation")).scalar_one()

@@ -21,6 +21,11 @@ CHECKS = {
 def upgrade() -> None:
     instant = sa.DateTime(timezone=True)
     op.create_table(
+        "acts",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_acts")),
+    )
+    op.create_table(
         "tournaments",
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("owner_id", sa.Uuid(), nullable=False),
@@ -431,3 +436,4 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_tournaments_series_id"), table_name="tournaments")
     op.drop_index(op.f("ix_tournaments_owner_id"), table_name="tournaments")
     op.drop_table("tournaments")
+    op.drop_table("acts")

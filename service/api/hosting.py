@@ -13,7 +13,6 @@ from service.api.lists import linked, place
 from service.api.schemas import PageQuery
 from service.api.tournaments import acted, address, settled
 from service.engine.replay import canonical
-from service.repeats import Key
 from service.store.database import new_id
 from service.tournaments import entering, invites, report, roles, rulings
 from service.tournaments.model import JOIN, ORGANISE, STAFF, InviteInvalidError
@@ -63,9 +62,7 @@ def create_ruling(body: Json, tournament_id: UUID) -> Response:
     given = dict(body)
     if "entry" in given:
         given["entry"] = UUID(given["entry"])
-    asked = canonical({"tournament": str(tournament_id), **body})
-    # Where the connection breaks at the commit it is made anew, and time would be given twice.
-    key = given_key("createRuling", asked) or Key.of(str(new_id()), "createRuling", asked)
+    key = given_key("createRuling", canonical({"tournament": str(tournament_id), **body}))
     _, made = acted(tournament_id, rulings.make, rulings.Asked(**given), key)
     return answer(hosting_view.ruling(made, hosts=True), 201)
 

@@ -863,5 +863,5 @@ def get_import(import_id: UUID) -> Response:
 )
 def delete_import(import_id: UUID) -> Response:
     """Forget a replay that was imported; games that were played here cannot be deleted so."""
-    run(replays.remove_import, import_id)
+    run(replays.remove_import, import_id, transaction=True)
     return Response(status=204)

@@ -13,14 +13,18 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlalchemy import (
     URL,
+    Boolean,
     ClauseElement,
     Connection,
     Engine,
+    Uuid,
+    bindparam,
     create_engine,
     event,
     func,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -154,8 +158,10 @@ class Database:
     def run(self, act: Callable[[Connection], T], *, transaction: bool = False) -> T:
         """Return what an act gives, tried again where that is safe and may help.
 
-        The act may be run several times, so it must be so written that doing it twice is doing it
-        once: ids are drawn before it, updates are guarded, its instant is fixed by an Instant.
+        The act may be run several times, with one instant, that of its Instant. A transaction is
+        done once all the same: where the connection broke at its commit, it is found out whether it
+        was done, and what is returned is what it gave then. Without one, doing it twice must be
+        doing it once: ids are drawn before it, updates are guarded.
 
         Args:
             act: Takes a connection. Never commits.
@@ -165,6 +171,7 @@ class Database:
             DatabaseUnavailableError: The database cannot be reached.
         """
         last: Exception | None = None
+        mark, given = new_id(), None
         for attempt in range(_ATTEMPTS):
             try:
                 with self.engine.connect() as connection, _discarding(connection):
@@ -172,7 +179,14 @@ class Database:
                         return act(connection)
                     connection.execution_options(isolation_level="READ COMMITTED")
                     with connection.begin():
-                        return act(connection)
+                        # Waits for the commit that broke, if it is still under way.
+                        if given is not None and not _mark(connection, mark, again=True):
+                            return given[0]
+                        found = act(connection)
+                        if given is None:
+                            _mark(connection, mark, again=False)
+                        given = (found,)
+                    return found
             except PoolTimeoutError as error:
                 raise DatabaseUnavailableError("all connections are busy") from error
             except (DBAPIError, psycopg.Error) as error:
@@ -206,6 +220,39 @@ class Database:
     def dispose(self) -> None:
         """Close all connections that are not in use."""
         self.engine.dispose()
+
+
+def _mark(connection: Connection, mark: UUID, *, again: bool) -> bool:
+    """Write the mark of an act, by which it is found to be done; return whether it was not there.
+
+    Args:
+        connection: In the act's transaction.
+        mark: A UUIDv7 of the act's own.
+        again: Whether the act is yet to be done again; else it is not marked if it wrote nothing.
+    """
+    old = UUID(int=mark.int - _MARKS_KEPT)
+    return _MARK.on(connection, mark=mark, again=again, old=old).fetchone() is not None
+
+
+# A day, as the ms of which a UUIDv7 begins: a mark is asked for within seconds.
+_MARKS_KEPT: Final = 24 * 60 * 60 * 1000 << 80
+# Each takes some old ones with it, so that they never pile up.
+_MARK: Final = Statement(
+    text("""
+WITH cleared AS (
+    DELETE FROM acts WHERE id IN (
+        SELECT id FROM acts WHERE id < :old ORDER BY id LIMIT 4 FOR UPDATE SKIP LOCKED
+    )
+)
+INSERT INTO acts (id) SELECT :mark
+WHERE :again OR pg_current_xact_id_if_assigned() IS NOT NULL
+ON CONFLICT DO NOTHING RETURNING id
+""").bindparams(
+        bindparam("old", type_=Uuid()),
+        bindparam("mark", type_=Uuid()),
+        bindparam("again", type_=Boolean()),
+    )
+)
 
 
 class _InUtc(TimestamptzLoader):

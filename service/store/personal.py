@@ -192,6 +192,7 @@ cannot be added: a test compares."""
 
 IMPERSONAL: Final = frozenset(
     {
+        "acts",
         "tournament_rounds",
         "tournament_deals",
         "tournament_standings",
@@ -199,7 +200,7 @@ IMPERSONAL: Final = frozenset(
         "webhook_deliveries",
     }
 )
-"""Tables that name no person: of tournaments and of entries, whose player another table names."""
+"""Tables that name no person: of acts, tournaments and entries, whose player another one names."""
 
 
 def unclassified() -> Iterator[str]:

@@ -182,6 +182,14 @@ idempotency_keys = Table(
     Column("made_id", Uuid, nullable=False),
 )
 
+acts = Table(
+    "acts",
+    metadata,
+    # One for each transaction that wrote something and was committed, which is asked where its
+    # connection broke meanwhile. Ids grow with time; those of a day ago go with new ones.
+    Column("id", Uuid, primary_key=True),
+)
+
 tournaments = Table(
     "tournaments",
     metadata,

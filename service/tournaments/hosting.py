@@ -20,7 +20,6 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from service import access, lists, repeats
 from service.engine.standings import scoring_json
@@ -100,11 +99,9 @@ def create(
         **dict.fromkeys(("entries", "events", "rulings", "results"), 0),
         **_values(planned),
     }
-    # It is there already if this very act was done before its connection broke.
-    made = upsert(tables.tournaments).values(row).on_conflict_do_nothing().returning(TOURNAMENT.id)
-    if connection.execute(made).first():
-        _write_rounds(connection, tournament_id, planned)
-        tell(connection, tournament_id, now, Event("created", who.player, public=False))
+    connection.execute(insert(tables.tournaments), row)
+    _write_rounds(connection, tournament_id, planned)
+    tell(connection, tournament_id, now, Event("created", who.player, public=False))
     return look(connection, instant, token, tournament_id, ORGANISE)
 
 

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, func, insert, or_, select, update
 
 from service import access, lists
 from service.engine.errors import RendezvousError
@@ -129,12 +128,10 @@ def invite(
         "uses": uses,
         "used": 0,
     }
-    # It is there already if this very act was done before its connection broke.
-    made = insert(_I).values(row).on_conflict_do_nothing().returning(_I.c.id)
-    if connection.execute(made).first():
-        data = {"invite": str(invite_id), "uses": uses}
-        event = Event("invite-made", who.player, public=False, data=data)
-        tell(connection, tournament_id, seen.now, event)
+    connection.execute(insert(_I), row)
+    data = {"invite": str(invite_id), "uses": uses}
+    event = Event("invite-made", who.player, public=False, data=data)
+    tell(connection, tournament_id, seen.now, event)
     return Invite(invite_id, seen.now, until, None, uses, 0)
 
 

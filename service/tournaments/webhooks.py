@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from service import access, lists
 from service.access import Viewer
@@ -142,7 +141,7 @@ def create(
         TooManyWebhooksError: There are as many as there may be.
     """
     seen, who = hold(connection, instant, token, tournament_id, DIRECTORS)
-    query = select(func.count()).where(_W.tournament_id == tournament_id, _W.id != webhook_id)
+    query = select(func.count()).where(_W.tournament_id == tournament_id)
     if connection.execute(query).scalar_one() >= MAX_WEBHOOKS:
         raise TooManyWebhooksError(f"a tournament may have {MAX_WEBHOOKS} webhooks")
     row = {
@@ -157,10 +156,8 @@ def create(
         "failures": 0,
         "due_at": seen.now,
     }
-    # It is there already if this very act was done before its connection broke.
-    made = insert(tables.webhooks).values(row).on_conflict_do_nothing().returning(_W.id)
-    if connection.execute(made).first():
-        _tell_hosts(connection, seen, who, "webhook-made", webhook_id)
+    connection.execute(insert(tables.webhooks), row)
+    _tell_hosts(connection, seen, who, "webhook-made", webhook_id)
     return _find(connection, tournament_id, webhook_id)
 
 
