@@ -91,7 +91,10 @@ class Deliverer:
         until = time.monotonic() + TURN
         last: int | None = None
         while not self._ending and time.monotonic() < until:
-            event, last = self._database.run(partial(webhooks.following, held=held))
+            found = self._database.run(partial(webhooks.following, held=held))
+            if found is None:
+                break
+            event, last = found
             if event is None:
                 break
             name, body = message(held, event)

@@ -27,7 +27,7 @@ INSTANTS = {
     "tournament_roles": ("given_at",),
     "tournament_rulings": ("at",),
     "tournament_events": ("at",),
-    "webhooks": ("created_at", "failing_since", "due_at", "disabled_at"),
+    "webhooks": ("created_at", "failing_since", "due_at", "held_until", "disabled_at"),
     "webhook_deliveries": ("at",),
     "tournament_jobs": ("started_at", "finished_at"),
     "tournament_results": ("at",),

@@ -25,6 +25,7 @@ from cryptography.x509.oid import NameOID
 from documents import SIGNING_KEYS
 from flask import Flask
 from hall import Host, enter, finish, happened, organiser
+from server import await_
 from sqlalchemy import Connection, text
 from standardwebhooks import Webhook
 
@@ -45,11 +46,13 @@ class Receiver:
     Attributes:
         answers: Statuses of its next answers; after them 200.
         heard: Headers and bodies of what it took.
+        open: Set while it answers at all.
     """
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
     heard: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    open: threading.Event = field(default_factory=threading.Event)
     busy: int = 0
     most: int = 0
 
@@ -63,6 +66,7 @@ class Receiver:
 def receiving(secure: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     """Run a receiver."""
     found = Receiver()
+    found.open.set()
 
     class Handler(BaseHTTPRequestHandler):
         timeout: ClassVar[float] = 10
@@ -72,6 +76,7 @@ def receiving(secure: ssl.SSLContext | None = None) -> Iterator[Receiver]:
             found.most = max(found.most, found.busy)
             body = self.rfile.read(int(self.headers["Content-Length"]))
             found.heard.append(({n.lower(): v for n, v in self.headers.items()}, body))
+            found.open.wait(8)
             status = found.answers.pop(0) if found.answers else 200
             found.busy -= 1
             self.send_response(status)
@@ -149,7 +154,7 @@ def deliver(database: Database, *, private: bool = True) -> None:
 
 def hurry(database: Database) -> None:
     """Have all pauses be over."""
-    query = text("UPDATE webhooks SET due_at = now() WHERE disabled_at IS NULL")
+    query = text("UPDATE webhooks SET due_at = now(), held_until = NULL WHERE disabled_at IS NULL")
     database.run(lambda one: one.execute(query))
 
 
@@ -365,6 +370,59 @@ def test_a_range_is_posted_again_before_what_is_to_come(
     refused = problem(host.post(again, {"from": 2, "to": 1}))
     assert refused == (422, "invalid-request")
     assert refused.body["errors"][0]["pointer"] == "/to"
+
+
+@contextmanager
+def delivering(database: Database, receiver: Receiver) -> Iterator[None]:
+    """Have a delivery go on from the block's beginning to its end."""
+    before = len(receiver.heard)
+    receiver.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(deliver, database)
+        try:
+            await_(lambda: len(receiver.heard) > before)
+            yield
+        finally:
+            receiver.open.set()
+        under_way.result()
+
+
+@pytest.mark.parametrize("answer", [200, 500])
+def test_what_is_to_be_posted_again_waits_for_what_is_being_posted(
+    host: Host, ada: Person, receiver: Receiver, database: Database, answer: int
+) -> None:
+    tournament = host.tournament()
+    webhook, _ = hook(host, tournament, receiver.url)
+    enter(ada, tournament)
+    host.act(tournament, "freeze")
+    receiver.answers = [answer]
+    with delivering(database, receiver):
+        expect(host.post(webhook["links"]["redeliveries"], {"from": 1, "to": 2}), 202)
+        deliver(database)
+        meanwhile = list(receiver.numbers)
+    deliver(database)
+
+    assert meanwhile == [4]
+    assert receiver.numbers == [4, 1, 2, 4, 5]
+    assert receiver.most == 1
+    assert [one["status"] for one in listed(host, webhook)] == [answer, 200, 200, 200, 200]
+
+
+def test_who_loses_the_part_while_events_are_posted_is_posted_no_more(
+    host: Host, ada: Person, receiver: Receiver, database: Database
+) -> None:
+    tournament = host.tournament()
+    director = organiser(ada, database)
+    part = f"{tournament['links']['self']}/roles/{ada.id}"
+    expect(host.ask("PUT", part, {"role": "director"}))
+    hook(director, tournament, receiver.url)
+    host.act(tournament, "freeze")
+    host.act(tournament, "unfreeze")
+    with delivering(database, receiver):
+        host.ask("DELETE", part)
+    deliver(database)
+
+    assert receiver.numbers == [5]
 
 
 def test_who_hosts_no_longer_is_posted_nothing(

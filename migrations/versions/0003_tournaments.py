@@ -209,6 +209,7 @@ def upgrade() -> None:
         sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("failing_since", instant),
         sa.Column("due_at", instant, nullable=False),
+        sa.Column("held_until", instant),
         sa.Column("disabled_at", instant),
         sa.ForeignKeyConstraint(
             ["created_by"], ["players.id"], name=op.f("fk_webhooks_created_by_players")
@@ -241,6 +242,7 @@ def upgrade() -> None:
             "tournament_id", "webhook_id", "id", name=op.f("pk_webhook_deliveries")
         ),
     )
+    op.create_index(op.f("ix_webhook_deliveries_at"), "webhook_deliveries", ["at"])
     op.create_table(
         "tournament_roles",
         sa.Column("tournament_id", sa.Uuid(), nullable=False),
@@ -423,6 +425,7 @@ def downgrade() -> None:
     op.drop_table("tournament_rounds")
     op.drop_index(op.f("ix_tournament_roles_player_id"), table_name="tournament_roles")
     op.drop_table("tournament_roles")
+    op.drop_index(op.f("ix_webhook_deliveries_at"), table_name="webhook_deliveries")
     op.drop_table("webhook_deliveries")
     op.drop_index(op.f("ix_webhooks_created_by"), table_name="webhooks")
     op.drop_table("webhooks")

@@ -181,7 +181,8 @@ HOLDINGS: Final = (
         webhooks.c.created_by,
         told=(
             *("tournament_id", "id", "created_at", "created_by", "url", "kinds", "cursor"),
-            *("again_next", "again_last", "failures", "failing_since", "due_at", "disabled_at"),
+            *("again_next", "again_last", "failures", "failing_since", "due_at", "held_until"),
+            "disabled_at",
         ),
         withheld={"secret": "it is told once, when the webhook is made"},
     ),

@@ -438,8 +438,9 @@ webhooks = Table(
     Column("again_last", Integer),
     Column("failures", Integer, nullable=False),
     Column("failing_since", _Instant),
-    # When it may next be delivered to: after a pause, or when a lease is over.
+    # When it may next be delivered to, by nobody else before a lease is over.
     Column("due_at", _Instant, nullable=False),
+    Column("held_until", _Instant),
     Column("disabled_at", _Instant),
 )
 
@@ -451,7 +452,7 @@ deliveries = Table(
     Column("id", Uuid, primary_key=True),
     Column("number", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("at", _Instant, nullable=False),
+    Column("at", _Instant, nullable=False, index=True),
     Column("status", SmallInteger),
     Column("error", Text),
     ForeignKeyConstraint(

@@ -2,7 +2,9 @@
 
 There is no outbox beside the events: a webhook is a cursor in them. Whoever delivers holds it by a
 lease, an instant until which nobody else takes it; what is written of a delivery is written only
-while the lease holds. So an event may be sent twice, with the same id, but none is left out.
+while the lease holds. So an event may be sent twice, with the same id, but none is left out. What
+hosts ask for meanwhile is written beside the lease, and whoever has it gives it up before the next
+event: two never post to one webhook.
 """
 
 import base64
@@ -293,6 +295,7 @@ class Claim:
     again_last: int | None
     failures: int
     failing_since: datetime | None
+    due_at: datetime
     lease: datetime
 
 
@@ -307,51 +310,65 @@ def claim(connection: Connection, most: int) -> list[Claim]:
     return [Claim(*row) for row in rows]
 
 
-# Only for who still hosts the tournament.
-_CLAIM: Final = text("""
-UPDATE webhooks SET due_at = now() + :lease
+# Whether whoever made it still hosts the tournament.
+_HOSTED: Final = """(
+    t.owner_id = w.created_by
+    OR EXISTS (SELECT FROM tournament_roles AS r WHERE r.tournament_id = t.id
+        AND r.player_id = w.created_by AND r.role = 'director')
+    OR EXISTS (SELECT FROM tokens AS k WHERE k.player_id = w.created_by
+        AND 'admin' = ANY(k.scopes) AND k.revoked_at IS NULL
+        AND (k.expires_at IS NULL OR k.expires_at > now()))
+)"""
+_CLAIM: Final = text(f"""
+UPDATE webhooks SET held_until = now() + :lease
 FROM (
     SELECT w.tournament_id, w.id FROM webhooks AS w
     JOIN tournaments AS t ON t.id = w.tournament_id
     WHERE w.disabled_at IS NULL AND w.due_at <= now()
-        AND (t.events > w.cursor OR w.again_next IS NOT NULL)
-        AND (t.owner_id = w.created_by
-            OR EXISTS (SELECT FROM tournament_roles AS r WHERE r.tournament_id = t.id
-                AND r.player_id = w.created_by AND r.role = 'director')
-            OR EXISTS (SELECT FROM tokens AS k WHERE k.player_id = w.created_by
-                AND 'admin' = ANY(k.scopes) AND k.revoked_at IS NULL
-                AND (k.expires_at IS NULL OR k.expires_at > now())))
+        AND (w.held_until IS NULL OR w.held_until <= now())
+        AND (t.events > w.cursor OR w.again_next IS NOT NULL) AND {_HOSTED}
     ORDER BY w.due_at LIMIT :most FOR UPDATE OF w SKIP LOCKED
 ) AS due
 WHERE webhooks.tournament_id = due.tournament_id AND webhooks.id = due.id
 RETURNING webhooks.tournament_id, webhooks.id, url, kinds, secret, cursor, again_next, again_last,
-    failures, failing_since, due_at
-""")
+    failures, failing_since, due_at, held_until
+""")  # noqa: S608
 
 
-def following(connection: Connection, held: Claim) -> tuple[Happening | None, int]:
-    """Return what is to be posted next, None for nothing; and the number of the last event."""
+def following(connection: Connection, held: Claim) -> tuple[Happening | None, int] | None:
+    """Return what is to be posted next, None for nothing; and the number of the last event.
+
+    None alone if nothing is to be posted on this claim any more: something else is to come first,
+    or the webhook is gone, or whoever made it hosts the tournament no longer.
+    """
     again = held.again_next is not None
     given = {
         "tournament": held.tournament,
+        "id": held.id,
+        "lease": held.lease,
+        "due": held.due_at,
         "after": (held.again_next or 1) - 1 if again else held.cursor,
         "last": held.again_last if again else 2**31 - 1,
         "kinds": held.kinds,
     }
-    events, *row = connection.execute(_FOLLOWING, given).one()
+    found = connection.execute(_FOLLOWING, given).first()
+    if found is None:
+        return None
+    events, *row = found
     return (None if row[0] is None else Happening(*row)), events
 
 
-_FOLLOWING: Final = text("""
+_FOLLOWING: Final = text(f"""
 SELECT t.events, e.number, e.at, e.kind, e.public, e.by_player, e.entry_id, e.reason, e.data
-FROM tournaments AS t LEFT JOIN LATERAL (
+FROM webhooks AS w JOIN tournaments AS t ON t.id = w.tournament_id LEFT JOIN LATERAL (
     SELECT * FROM tournament_events AS e
     WHERE e.tournament_id = t.id AND e.number > :after AND e.number <= :last
         AND (CAST(:kinds AS text[]) IS NULL OR e.kind = ANY(CAST(:kinds AS text[])))
     ORDER BY e.number LIMIT 1
 ) AS e ON true
-WHERE t.id = :tournament
-""")
+WHERE w.tournament_id = :tournament AND w.id = :id
+    AND w.held_until = :lease AND w.due_at = :due AND {_HOSTED}
+""")  # noqa: S608
 
 
 def record(
@@ -373,10 +390,8 @@ def record(
     given_up = failed and (outcome.gone or now - since >= GIVE_UP)
     if given_up:
         HOLD.on(connection, tournament=held.tournament)
-    query = select(_W.id).where(
-        _W.tournament_id == held.tournament, _W.id == held.id, _W.due_at == held.lease
-    )
-    if connection.execute(query.with_for_update()).first() is None:
+    due_at = _lock(connection, held)
+    if due_at is None:
         return None  # somebody else's by now, or gone
     connection.execute(
         insert(tables.deliveries),
@@ -391,6 +406,9 @@ def record(
             "error": outcome.error,
         },
     )
+    if due_at != held.due_at:
+        _store(connection, held, held_until=None)
+        return None
     if not failed:
         return _go_on(connection, _past(held, number), now + LEASE)
     pause = _BACKOFF[min(held.failures, len(_BACKOFF) - 1)] * (1 + jitter)
@@ -398,6 +416,7 @@ def record(
         "failures": held.failures + 1,
         "failing_since": since,
         "due_at": now + timedelta(seconds=pause),
+        "held_until": None,
     }
     if given_up:
         values["disabled_at"] = now
@@ -406,6 +425,15 @@ def record(
         tell(connection, held.tournament, now, told)
     _store(connection, held, **values)
     return None
+
+
+def _lock(connection: Connection, held: Claim) -> datetime | None:
+    """Return when a webhook is due as hosts have it now, None if it is not held by this claim."""
+    query = select(_W.due_at).where(
+        _W.tournament_id == held.tournament, _W.id == held.id, _W.held_until == held.lease
+    )
+    found: datetime | None = connection.execute(query.with_for_update()).scalar_one_or_none()
+    return found
 
 
 def _past(held: Claim, number: int) -> Claim:
@@ -426,7 +454,7 @@ def _go_on(connection: Connection, held: Claim, until: datetime) -> Claim:
         again_last=held.again_last,
         failures=0,
         failing_since=None,
-        due_at=until,
+        held_until=until,
     )
     return replace(held, failing_since=None, lease=until)
 
@@ -434,7 +462,7 @@ def _go_on(connection: Connection, held: Claim, until: datetime) -> Claim:
 def _store(connection: Connection, held: Claim, **values: Any) -> None:
     connection.execute(
         update(tables.webhooks)
-        .where(_W.tournament_id == held.tournament, _W.id == held.id, _W.due_at == held.lease)
+        .where(_W.tournament_id == held.tournament, _W.id == held.id, _W.held_until == held.lease)
         .values(**values)
     )
 
@@ -447,7 +475,10 @@ def release(connection: Connection, held: Claim, last: int | None) -> None:
         held: The claim.
         last: The number of the last event where none was left to be posted; None where some may be.
     """
-    if last is not None:
-        held = _past(held, held.again_last if held.again_next else last)  # type: ignore[arg-type]
-    values: dict[str, Any] = {"cursor": held.cursor, "due_at": func.now()}
-    _store(connection, held, again_next=held.again_next, again_last=held.again_last, **values)
+    values: dict[str, Any] = {"held_until": None}
+    if _lock(connection, held) == held.due_at:
+        if last is not None:
+            held = _past(held, held.again_last if held.again_next else last)  # type: ignore[arg-type]
+        values |= {"cursor": held.cursor, "due_at": func.now()}
+        values |= {"again_next": held.again_next, "again_last": held.again_last}
+    _store(connection, held, **values)
