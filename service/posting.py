@@ -8,6 +8,7 @@ slow, in whatever part of it, is cut off.
 
 import http.client
 import ipaddress
+import logging
 import socket
 import ssl
 import threading
@@ -29,6 +30,8 @@ WHOLE_WITHIN: Final = 10.0
 _READ: Final = 1 << 16
 _GLOBAL: Final = ipaddress.IPv6Network("2000::/3")
 _GONE: Final = 410
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ def split(url: str, *, private: bool) -> SplitResult:
     return parts
 
 
-_PRIVATE: Final = "its address is not one of the public Internet"
+# A name that is known to this machine's network alone is not told apart from one that is not known.
+_PRIVATE: Final = "it leads to no address of the public Internet"
 
 
 def is_public(address: str) -> bool:
@@ -137,6 +141,7 @@ class _Connection(http.client.HTTPConnection):
         """Connect to the first of the addresses that the name has that takes connections."""
         found = _look_up(self.host, self.port)
         if not self._private and not all(is_public(str(one[-1][0])) for one in found):
+            _log.warning("a webhook leads to an address that is not public: %r", self.host)
             raise BadUrlError(_PRIVATE)
         self.sock = self._socket = self._first(found)
         if self._secure:
@@ -214,7 +219,7 @@ def post(
     except ssl.SSLError as error:
         return Outcome(None, f"no secure connection: {error.reason}")
     except socket.gaierror:
-        return Outcome(None, "its name is not known")
+        return Outcome(None, "its name is not known" if private else _PRIVATE)
     except (OSError, http.client.HTTPException) as error:
         return Outcome(None, f"no answer: {type(error).__name__}")
     if 200 <= status < 300:  # noqa: PLR2004

@@ -525,6 +525,25 @@ class TestAddresses:
             assert send(f"https://{name}:{port}").error == posting._PRIVATE
         assert receiver.heard == []
 
+    def test_a_name_of_a_private_network_is_not_told_apart_from_one_that_nobody_has(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """To hosts: the service's own log names it."""
+
+        def resolve(name: str, *_: Any, **__: Any) -> list[Any]:
+            if name == "nobody.example":
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.1.2.3", 443))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        monkeypatch.setattr(socket, "socket", _never)
+
+        assert send("https://vault.internal/") == send("https://nobody.example/")
+        assert [one.getMessage() for one in caplog.records] == [
+            "a webhook leads to an address that is not public: 'vault.internal'"
+        ]
+        assert send("http://nobody.example/", private=True).error == "its name is not known"
+
     def test_a_name_is_resolved_once(
         self, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
