@@ -23,6 +23,7 @@ from service.players import forget
 from service.repeats import KEPT
 from service.store.database import Database
 from service.store.tables import (
+    deliveries,
     entries,
     games,
     idempotency_keys,
@@ -33,6 +34,8 @@ from service.store.tables import (
 
 TOKENS_KEPT: Final = timedelta(days=30)
 """How long a token is still told of after it was revoked or has expired."""
+DELIVERIES_KEPT: Final = timedelta(days=30)
+"""How long what was posted to a webhook is told, and how that went."""
 
 # A tournament's attempt counts as it stands at its deadline, whoever is gone.
 _ABANDONED: Final = games.c.ended_at.is_(None) & games.c.tournament_id.is_(None)
@@ -50,6 +53,7 @@ class Tidied:
         rows: Rows of players deleted before, of whom no game is left.
         keys: Idempotency keys that stand for nothing any more.
         tokens: Tokens that were revoked or expired long ago, beside those of such players.
+        deliveries: Attempts to post to webhooks that were made long ago.
     """
 
     players: int
@@ -57,6 +61,7 @@ class Tidied:
     rows: int
     keys: int
     tokens: int
+    deliveries: int
 
 
 def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
@@ -73,7 +78,7 @@ def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
     now = database.now()
     gone, empty = _never_came_back(now, days), _nothing_left(now)
     stray, old = _stray_games(now), idempotency_keys.c.created_at <= now - KEPT
-    useless = _useless_tokens(now)
+    useless, posted = _useless_tokens(now), deliveries.c.at < now - DELIVERIES_KEPT
     stays = tokens.c.player_id.not_in(select(players.c.id).where(gone))
     theirs = games.c.player_id.in_(select(players.c.id).where(gone)) & _ABANDONED
     counted = (
@@ -82,6 +87,7 @@ def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
         select(func.count()).select_from(players).where(empty),
         select(func.count()).select_from(idempotency_keys).where(old),
         select(func.count()).select_from(tokens).where(useless & stays),
+        select(func.count()).select_from(deliveries).where(posted),
     )
 
     def count(connection: Connection) -> Tidied:
@@ -94,6 +100,7 @@ def tidy(database: Database, days: int, *, dry: bool = False) -> Tidied:
         _forget_all(database, now, gone)
         _forget_all(database, now, empty, wholly=True)
         _delete_all(database, tokens, useless)
+        _delete_all(database, deliveries, posted)
     return found
 
 

@@ -125,7 +125,8 @@ def tidy(*, dry_run: bool) -> None:
 
     Players who are RETENTION_DAYS old, used no token after their first day and have no part in a
     tournament go as if they had asked for it: games that have ended stay. So do idempotency keys
-    older than a day, and tokens that were revoked or expired more than 30 days ago.
+    older than a day, and tokens that were revoked or expired and what was posted to webhooks more
+    than 30 days ago.
     """
     settings = _settings()
     with _database() as database:
@@ -137,6 +138,7 @@ def tidy(*, dry_run: bool) -> None:
         (gone.rows, "rows of players deleted before, of whom nothing is left"),
         (gone.keys, "idempotency keys older than a day"),
         (gone.tokens, "tokens revoked or expired more than 30 days ago"),
+        (gone.deliveries, "attempts to post to webhooks made more than 30 days ago"),
     ):
         click.echo(f"{number} {what} {'would go' if dry_run else 'deleted'}")
 

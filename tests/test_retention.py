@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from client import Client, Contract, Json, Person, expect, problem
 from flask import Flask
+from hall import organiser
 from server import new_database, rendezvous
 from sqlalchemy import Connection, text
 from test_accounts import listed, mint
@@ -24,7 +25,7 @@ from service.store import schema
 from service.store.database import Database
 from service.store.embedded import EmbeddedPostgres
 
-NOTHING = Tidied(0, 0, 0, 0, 0)
+NOTHING = Tidied(0, 0, 0, 0, 0, 0)
 
 
 @contextmanager
@@ -91,7 +92,7 @@ class TestPlayersThatNeverCameBack:
 
             found = tidy(database, 365)
 
-            assert found == (Tidied(1, 1, 0, 0, 0) if goes else NOTHING)
+            assert found == (Tidied(1, 1, 0, 0, 0, 0) if goes else NOTHING)
             assert ada.get("/v1/players/me").status_code == (401 if goes else 200)
             assert known(database) == {ada.id: not goes}
             assert tidy(database, 365) == NOTHING
@@ -122,7 +123,7 @@ class TestPlayersThatNeverCameBack:
             before = ada.replay(ended)
             aged(ada, database, days=400, used=0)
 
-            assert tidy(database, 365) == Tidied(1, 1, 0, 0, 0)
+            assert tidy(database, 365) == Tidied(1, 1, 0, 0, 0, 0)
 
             after = expect(client.get(f"/v1/games/{ended['id']}/replay"))
             assert after == before
@@ -151,7 +152,7 @@ class TestPlayersThatNeverCameBack:
                 aged(person, database, days=400, used=0)
             kept = client.register("Kept")
 
-            assert tidy(database, 365) == Tidied(5, 5, 0, 0, 0)
+            assert tidy(database, 365) == Tidied(5, 5, 0, 0, 0, 0)
             assert [one for one, named in known(database).items() if named] == [kept.id]
 
 
@@ -171,7 +172,7 @@ class TestLeftovers:
                 "WHERE deleted_at IS NOT NULL RETURNING id",
             )
 
-            assert tidy(database, 365) == Tidied(0, 0, 1, 0, 0)
+            assert tidy(database, 365) == Tidied(0, 0, 1, 0, 0, 0)
 
             assert known(database) == {bea.id: False, cy.id: True}
 
@@ -205,7 +206,7 @@ class TestLeftovers:
                 "WHERE key = 'old' RETURNING key",
             )
 
-            assert tidy(database, 365) == Tidied(0, 0, 0, 1, 0)
+            assert tidy(database, 365) == Tidied(0, 0, 0, 1, 0, 0)
 
             assert change(database, "SELECT key FROM idempotency_keys") == ["young"]
 
@@ -241,7 +242,7 @@ class TestLeftovers:
                 with other.begin():
                     held = "SELECT key FROM idempotency_keys WHERE key = '3' FOR UPDATE"
                     other.execute(text(held))
-                    assert tidy(database, 365) == Tidied(0, 5, 0, 5, 0)
+                    assert tidy(database, 365) == Tidied(0, 5, 0, 5, 0, 0)
 
             assert max(most) == 2
             assert change(database, "SELECT key FROM idempotency_keys") == ["3"]
@@ -260,7 +261,7 @@ class TestTokens:
             since(database, old, way, 30.1)
             since(database, young, way, 29.9)
 
-            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 1, 0)
 
             assert {own_token(ada), young, own_token(made[2])} == set(listed(ada))
             assert tidy(database, 365) == NOTHING
@@ -279,14 +280,14 @@ class TestTokens:
             since(database, second, "revoked_at", 40)
             since(database, fourth, "revoked_at", 40)
 
-            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1, 0)
 
             assert set(listed(ada)) == {own_token(ada), first, second, third, last}
             assert ada.ask("DELETE", f"/v1/tokens/{first}?minted=true").status_code == 204
             assert problem(three.get("/v1/players/me")) == (401, "token-invalid")
             for token in (first, third):
                 since(database, token, "revoked_at", 40)
-            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 3)
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 3, 0)
             assert set(listed(ada)) == {own_token(ada), last}
 
     def test_that_which_was_used_last_stays_for_it_tells_that_its_player_came_back(
@@ -305,7 +306,7 @@ class TestTokens:
             for token in (kept, unused):
                 since(database, token, "revoked_at", 40)
 
-            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1)
+            assert tidy(database, 365) == Tidied(0, 0, 0, 0, 1, 0)
 
             assert change(database, "SELECT id::text FROM tokens") == [kept]
             assert tidy(database, 365) == NOTHING
@@ -319,7 +320,7 @@ class TestTokens:
             since(database, own_token(mint(ada, "games:read")), "revoked_at", 40)
             aged(ada, database, days=400, used=0)
 
-            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(1, 0, 0, 0, 0)
+            assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(1, 0, 0, 0, 0, 0)
 
             assert change(database, "SELECT id FROM tokens") == []
 
@@ -328,6 +329,27 @@ def since(database: Database, token: str, way: str, days: float) -> None:
     """Have a token be good no more for so many days."""
     query = f"UPDATE tokens SET {way} = now() - :ago WHERE id = :id RETURNING id"  # noqa: S608
     assert change(database, query, ago=timedelta(days=days), id=token)
+
+
+def test_what_was_posted_to_webhooks_goes_after_30_days(postgres: EmbeddedPostgres) -> None:
+    with service(postgres) as (client, database, _):
+        host = organiser(client.register("Grace"), database)
+        body = {"url": "https://hooks.example/"}
+        webhook = expect(host.act(host.tournament(), "webhooks", body), 201)["webhook"]
+        for days in (29, 31, 31):
+            change(
+                database,
+                "INSERT INTO webhook_deliveries SELECT tournament_id, id, gen_random_uuid(), "
+                ":days, 1, now() - :ago, 200, NULL FROM webhooks RETURNING id",
+                days=days,
+                ago=timedelta(days=days),
+            )
+
+        assert tidy(database, 365, dry=True) == tidy(database, 365) == Tidied(0, 0, 0, 0, 0, 2)
+
+        left = expect(host.get(webhook["links"]["deliveries"]))["deliveries"]
+        assert [one["number"] for one in left] == [29]
+        assert expect(host.get(f"{webhook['links']['self'].rpartition('/')[0]}"))["webhooks"]
 
 
 class TestCommand:
@@ -354,6 +376,7 @@ class TestCommand:
             "0 rows of players deleted before, of whom nothing is left would go",
             "0 idempotency keys older than a day would go",
             "0 tokens revoked or expired more than 30 days ago would go",
+            "0 attempts to post to webhooks made more than 30 days ago would go",
         ]
         assert done.stdout == dry.stdout.replace("would go", "deleted")
         assert kept.stdout.startswith("0 players that never came back deleted\n0 games")

@@ -156,6 +156,8 @@ def delete_webhook(tournament_id: UUID, webhook_id: UUID) -> Response:
 def list_deliveries(query: Json, tournament_id: UUID, webhook_id: UUID) -> Response:
     """What was posted to a webhook, the latest first: each attempt, and how it went.
 
+    They are kept for 30 days at least; events are kept for good.
+
     `Link: <...>; rel="next"` leads on to older ones and `rel="prev"` back, while there are any.
     """
     page = run(webhooks.deliveries, tournament_id, webhook_id, limit=query["limit"], place=place())
