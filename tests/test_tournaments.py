@@ -1,6 +1,7 @@
 """Tournaments: from the draft to the reveal."""
 
 import hmac
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from client import Client, Json, Person, expect, problem, unknown_id
 from hall import (
@@ -430,6 +432,31 @@ class TestStandings:
         assert [row for page in pages for row in page] == whole
         assert backs == pages[: len(backs)]
         assert len(pages) == 3
+
+    @pytest.mark.parametrize("page", ["_PAGE_FIRST", "_PAGE_AFTER", "_PAGE_BEFORE", "_PAGE_AROUND"])
+    def test_no_page_reads_all_standings(self, database: Database, page: str) -> None:
+        """The plan that Postgres keeps for any page goes by indexes, however many entries."""
+        text_ = getattr(pages, page).text
+        names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text_)))
+        numbered = text_ % {name: f"${n}" for n, name in enumerate(names, 1)}
+        many = """INSERT INTO tournament_standings
+            SELECT :id, false, n % 2, gen_random_uuid(), decode(md5(n::text), 'hex'),
+                to_json(repeat('told ', 100))
+            FROM generate_series(1, 20000) AS n"""
+
+        with database.engine.connect() as one:
+            one.execution_options(isolation_level="READ COMMITTED")
+            one.execute(text(many), {"id": unknown_id()})
+            one.execute(text("ANALYZE tournament_standings"))
+            driver = one.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            lines = driver.execute(f"EXPLAIN (GENERIC_PLAN) {numbered}".encode()).fetchall()
+            one.rollback()
+
+        found = "\n".join(row[0] for row in lines)
+        assert "Index Only Scan using ix_tournament_standings" in found
+        assert "Seq Scan on tournament_standings" not in found
+        assert "Bitmap Heap Scan on tournament_standings" not in found
 
     def test_s_11_around_me_is_that_part_of_the_whole(
         self, host: Host, client: Client, ada: Person
