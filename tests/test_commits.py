@@ -28,20 +28,25 @@ _DRAWN = re.compile(
 
 @contextmanager
 def breaking(database: Database, how: str) -> Iterator[list[str]]:
-    """Have the next commit's connection break ``before`` or ``after`` it is done, or not at all."""
+    """Have the next commit's connection break ``before``, ``during`` or ``after`` it, or not."""
     commit = database.engine.dialect.do_commit
     broken: list[str] = []
+    left: list[Any] = []
 
     def do_commit(connection: Any) -> None:
         if broken:
             commit(connection)
             return
         broken.append(how)
-        if how != "before":
+        if how == "during":
+            left.append(connection)  # once nobody has it any more, what is under way ends
+            connection.driver_connection.pgconn.send_query(b"SELECT pg_sleep(0.3); COMMIT")
+        elif how != "before":
             commit(connection)
         if not how:
             return
-        connection.driver_connection.close()
+        if how != "during":
+            connection.driver_connection.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with patch.object(database.engine.dialect, "do_commit", do_commit):
@@ -326,22 +331,13 @@ def test_an_act_is_done_once_and_answered_as_such_where_its_commit_broke(
 
 def test_a_commit_that_is_still_under_way_is_waited_for(ada: Person, database: Database) -> None:
     rename = text("UPDATE players SET name = name || '!' WHERE id = :id RETURNING name")
-    commit = database.engine.dialect.do_commit
-    broken: list[Any] = []
 
-    def do_commit(connection: Any) -> None:
-        if broken:
-            commit(connection)
-            return
-        broken.append(connection)
-        connection.driver_connection.pgconn.send_query(b"SELECT pg_sleep(0.3); COMMIT")
-        raise psycopg.OperationalError("server closed the connection unexpectedly")
-
-    with patch.object(database.engine.dialect, "do_commit", do_commit):
+    with breaking(database, "during") as broken:
         found = database.run(
             lambda one: one.execute(rename, {"id": ada.id}).scalar_one(), transaction=True
         )
 
+    assert broken == ["during"]
     assert found == "Ada!"
     assert expect(ada.get("/v1/players/me"))["player"]["name"] == "Ada!"
 
